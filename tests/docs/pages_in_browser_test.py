@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The built book in a real browser, opened as files: pages_in_browser_test.py BOOK_DIRECTORY SOURCE_DIRECTORY.
+"""The built book in a real browser, opened as files.
 
 Every page wide and light, and on a phone and dark: nothing overflows, no error on the console, nothing is fetched from
 elsewhere, and axe-core finds no violation of WCAG 2.1 A and AA. A listing is copied as it stands in its file. The
@@ -9,15 +9,15 @@ search finds, by what readers call it too. All of it can be reached by keyboard.
 
 import pathlib
 import re
-import sys
-import unittest
 
+import pytest
 from bs4 import BeautifulSoup
 
 from docs.tools.fill_pages import listings
 from vmmsim.tests.browser import BrowserTest, PlaywrightError
+from vmmsim.tests.built import BUILT
 
-BOOK, SOURCE = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+BOOK, SOURCE = pathlib.Path(BUILT["build"]) / "book", pathlib.Path(__file__).resolve().parents[2]
 PAGES = [*sorted(path for path in BOOK.glob("*/**/*.html") if "_static" not in path.parts), BOOK / "search.html"]
 INDEX, FIRST = BOOK / "docs" / "index.html", BOOK / "01_vmm_basics" / "README.html"
 PAPER = {"light": "rgb(255, 255, 255)", "dark": "rgb(19, 20, 22)"}
@@ -85,17 +85,17 @@ def searched(page):
     return tree.get_text()
 
 
-class Book(BrowserTest):
-    def test_every_page_fits_and_is_accessible(self):
-        self.assertGreater(len(PAGES), 8)
+class TestBook(BrowserTest):
+    def test_every_page_fits_and_is_accessible(self, subtests):
+        assert len(PAGES) > 8
         seen = []
         for file in PAGES:
-            with self.subTest(file.relative_to(BOOK)):
+            with subtests.test(file.relative_to(BOOK)):
                 self.open(file)
                 for width, theme in ((1440, "light"), (390, "dark")):
                     self.look(width, theme)
                     paper = self.page.evaluate("getComputedStyle(document.body).backgroundColor")
-                    self.assertEqual(paper, PAPER[theme])
+                    assert paper == PAPER[theme]
                     self.expect_no_overflow()
                     self.expect_readable(seen)
                     if file == INDEX or width == 1440:
@@ -103,9 +103,9 @@ class Book(BrowserTest):
                         self.expect_accessible(exclude=[[".vmm-steps"], *sides], without=["color-contrast"])
                     else:
                         self.expect_accessible(["scrollable-region-focusable"], least=0)
-                self.assertEqual(self.problems, [])
+                assert self.problems == []
             self.problems.clear()
-        self.assertGreater(len(seen), 20, "looks of texts")
+        assert len(seen) > 20, "looks of texts"
 
     def expect_readable(self, seen):
         """The contrast of texts whose look was not seen before."""
@@ -123,10 +123,10 @@ class Book(BrowserTest):
         self.look(680, "dark")
         self.expect_no_overflow()
         answer = self.page.locator("details ol").first
-        self.assertTrue(answer.evaluate("(it) => it.checkVisibility()"), "an answer is not printed")
+        assert answer.evaluate("(it) => it.checkVisibility()"), "an answer is not printed"
         for selector in (".sidebar-drawer", ".toc-drawer", ".copybtn", ".mobile-header", ".skip-to-content", ".vmm-to"):
-            self.assertFalse(self.page.locator(selector).first.is_visible(), selector)
-        self.assertEqual(self.page.evaluate("getComputedStyle(document.body).backgroundColor"), PAPER["light"])
+            assert not self.page.locator(selector).first.is_visible(), selector
+        assert self.page.evaluate("getComputedStyle(document.body).backgroundColor") == PAPER["light"]
 
     def test_listings_copy_as_they_stand_in_their_files(self):
         """Of one lesson; that all pages show them so, links_test.py holds."""
@@ -134,8 +134,8 @@ class Book(BrowserTest):
         self.page.evaluate(UNFOLD)
         buttons, wanted = self.page.locator(".copybtn"), listings(SOURCE / "01_vmm_basics" / "README.md")
         copied = self.copies(buttons)
-        self.assertEqual(self.copy(buttons.last), copied[-1], "a click of the mouse")
-        self.assertEqual([text.rstrip("\n") for text in copied], [text.rstrip("\n") for text in wanted])
+        assert self.copy(buttons.last) == copied[-1], "a click of the mouse"
+        assert [text.rstrip("\n") for text in copied] == [text.rstrip("\n") for text in wanted]
 
     def found(self, words):
         """Where what the search finds leads."""
@@ -149,16 +149,16 @@ class Book(BrowserTest):
     def test_the_search_finds(self):
         self.open(INDEX)
         for words, where in FOUND.items():
-            self.assertEqual(self.found(words)[:1], [where], words)
+            assert self.found(words)[:1] == [where], words
         word = "CUDA_ERROR_NOT_PERMITTED"
         found = self.found(word)
         told = {str(page.relative_to(BOOK)) for page in PAGES if word in searched(page)}
-        self.assertEqual({place.partition("#")[0] for place in found}, told)
+        assert {place.partition("#")[0] for place in found} == told
         self.expect_accessible()
         self.expect_no_overflow()
         self.page.locator("ul.search li a").first.click()
         self.page.wait_for_url(f"**/{found[0].partition('#')[0]}*")
-        self.assertIn(word, self.page.locator("article").inner_text())
+        assert word in self.page.locator("article").inner_text()
 
     def expect_focus_is_seen(self):
         if self.page.evaluate(f"({FOCUS_IS_SEEN})()"):
@@ -166,7 +166,7 @@ class Book(BrowserTest):
         try:
             self.page.wait_for_function(FOCUS_IS_SEEN, timeout=5000)
         except PlaywrightError:
-            self.fail("the focus is not seen on " + self.focused("(element) => element.outerHTML.slice(0, 200)"))
+            pytest.fail("the focus is not seen on " + self.focused("(element) => element.outerHTML.slice(0, 200)"))
 
     def stops(self, until="", limit=250):
         """Where Tab stops on the page, by class or tag, with the focus seen at each; up to one, or all."""
@@ -183,54 +183,50 @@ class Book(BrowserTest):
             found.append(where)
             if where == until:
                 return found
-        self.fail("Tab does not come to an end")
+        pytest.fail("Tab does not come to an end")
 
     def test_all_can_be_reached_by_keyboard(self):
         self.open(FIRST)
         answer = self.page.locator("article details").filter(has=self.page.locator("ol")).first
         answer.locator("summary").focus()
         self.page.keyboard.press("Enter")
-        self.assertTrue(answer.evaluate("(it) => it.open"), "Enter opens no answer")
+        assert answer.evaluate("(it) => it.open"), "Enter opens no answer"
         self.open(FIRST)
         self.page.evaluate(UNFOLD)
         less = self.page.evaluate("getComputedStyle(document.documentElement).scrollBehavior")
-        self.assertEqual(less, "auto", "with less motion")
+        assert less == "auto", "with less motion"
         stops = self.stops()
-        self.assertEqual(stops.count("SUMMARY"), self.page.locator("summary:visible").count())
+        assert stops.count("SUMMARY") == self.page.locator("summary:visible").count()
         names = ["skip-to-content muted-link", "sidebar-search", "current reference internal", "theme-toggle"]
         order = [stops.index(name) for name in [*names, "copybtn o-tooltip--left", "next-page"]]
-        self.assertEqual(order, sorted(order), stops)
-        self.assertEqual(stops.count("copybtn o-tooltip--left"), self.page.locator(".copybtn").count())
+        assert order == sorted(order), stops
+        assert stops.count("copybtn o-tooltip--left") == self.page.locator(".copybtn").count()
 
         self.open(FIRST)
         self.page.keyboard.press("Tab")
         self.page.keyboard.press("Enter")  # the skip link
         self.page.keyboard.press("Tab")
-        self.assertTrue(self.focused("(element) => Boolean(element.closest('article'))"), "the skip link skips nothing")
+        assert self.focused("(element) => Boolean(element.closest('article'))"), "the skip link skips nothing"
 
     def test_a_phone_with_a_keyboard(self):
         self.open(FIRST, width=390)
-        self.assertEqual(self.page.locator(".mobile-header .brand").inner_text(), "01 VMM basics")
+        assert self.page.locator(".mobile-header .brand").inner_text() == "01 VMM basics"
         stops = self.stops()
-        self.assertEqual(stops[:3], ["__navigation", "__toc", "skip-to-content muted-link"])
-        self.assertNotIn("sidebar-search", stops, "the side bar is put away")
+        assert stops[:3] == ["__navigation", "__toc", "skip-to-content muted-link"]
+        assert "sidebar-search" not in stops, "the side bar is put away"
         wide = self.page.eval_on_selector_all(
             "pre:not(details:not([open]) pre)", "all => all.filter((pre) => pre.scrollWidth > pre.clientWidth).length"
         )
-        self.assertGreater(wide, 3)
-        self.assertEqual(stops.count("PRE"), wide, "listings that scroll are stops, and no others")
+        assert wide > 3
+        assert stops.count("PRE") == wide, "listings that scroll are stops, and no others"
 
         self.open(FIRST, width=390)
         self.page.keyboard.press("Tab")
         self.page.keyboard.press("Space")
-        self.assertEqual(self.stops("sidebar-search")[-1], "sidebar-search")
+        assert self.stops("sidebar-search")[-1] == "sidebar-search"
         self.page.keyboard.press("Escape")
-        self.assertEqual(self.page.evaluate("document.querySelectorAll('.sidebar-toggle:checked').length"), 0)
+        assert self.page.evaluate("document.querySelectorAll('.sidebar-toggle:checked').length") == 0
 
         self.page.locator("pre[tabindex]").first.focus()
         self.page.keyboard.press("ArrowRight")
         self.page.wait_for_function("document.activeElement.scrollLeft > 0")
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])

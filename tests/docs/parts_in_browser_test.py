@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""What a page can hold, on the page of sample/, built as the book is: parts_in_browser_test.py SOURCE_DIRECTORY.
+"""What a page can hold, on the page of sample/, built as the book is.
 
 Pictures take the colours of the theme that the page shows, and are named by their alt text. Of a console
 session the commands are copied. Tabs are changed by keyboard, and paper shows them all.
@@ -11,15 +11,13 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
-import unittest
 
 from PIL import Image
 
 from vmmsim.tests import sample
 from vmmsim.tests.browser import BrowserTest
 
-SOURCE = pathlib.Path(sys.argv[1]).resolve()
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SAMPLE = pathlib.Path(__file__).resolve().parent / "sample"
 FIRST, OTHER, AGAIN = "A range, half of it mapped to GPU 0", "Another, mapped to GPU 1", "The first once more"
 
@@ -56,13 +54,11 @@ def build(source, to):
     )
 
 
-class Parts(BrowserTest):
+class TestParts(BrowserTest):
     @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        scratch = tempfile.TemporaryDirectory(prefix="sample ")
-        cls.addClassCleanup(scratch.cleanup)
-        cls.scratch = pathlib.Path(scratch.name)
+    def setup_class(cls):
+        super().setup_class()
+        cls.scratch = cls.scratch_directory()
         source = shutil.copytree(SAMPLE, cls.scratch / "source")
         for name in ("one", "two"):
             sample.short().write(source / "docs" / f"{name}.jsonl")
@@ -70,8 +66,8 @@ class Parts(BrowserTest):
         done = build(source, cls.scratch / "book")
         assert done.returncode == 0 and not done.stderr, done.stderr
 
-    def setUp(self):
-        super().setUp()
+    def setup_method(self):
+        super().setup_method()
         self.open(self.scratch / "book" / "docs" / "index.html")
 
     def colours(self):
@@ -84,16 +80,16 @@ class Parts(BrowserTest):
 
     def test_pictures_follow_the_theme(self):
         light, dark = [(63, 149, 210), (218, 120, 35), (63, 149, 210)], [(38, 109, 161), (159, 88, 26), (38, 109, 161)]
-        self.assertEqual(self.colours(), light)
+        assert self.colours() == light
         self.page.emulate_media(color_scheme="dark")
-        self.assertEqual(self.colours(), dark)
+        assert self.colours() == dark
         self.page.emulate_media(color_scheme="light")
         for _ in range(3):  # the button goes through automatic, dark and light
             if self.page.evaluate("document.body.dataset.theme") != "dark":
                 self.page.locator(".theme-toggle:visible").click()
-        self.assertEqual(self.colours(), dark)
+        assert self.colours() == dark
         self.page.emulate_media(media="print")
-        self.assertEqual(self.colours(), light)
+        assert self.colours() == light
         self.page.evaluate("localStorage.clear()")
 
     def test_a_table_of_two_columns_is_a_list_on_a_phone(self):
@@ -101,7 +97,7 @@ class Parts(BrowserTest):
         for width, is_below in ((1440, False), (390, True)):
             self.look(width, "light")
             first, second = (cell.bounding_box() for cell in cells)
-            self.assertEqual(second["y"] >= first["y"] + first["height"], is_below, width)
+            assert (second["y"] >= first["y"] + first["height"]) == is_below, width
 
     def test_pictures_fit_a_phone_and_are_no_larger_than_they_were_drawn(self):
         widths = "all => all.map((each) => Math.round(each.getBoundingClientRect().width))"
@@ -110,50 +106,46 @@ class Parts(BrowserTest):
         self.expect_no_overflow()
         room = self.page.locator("article p").first.evaluate("(it) => it.clientWidth")
         fitting = self.page.eval_on_selector_all("article img", widths)
-        self.assertEqual(fitting, [min(width, room) for width in drawn])
-        self.assertGreater(len(set(fitting)), 1)
+        assert fitting == [min(width, room) for width in drawn]
+        assert len(set(fitting)) > 1
         self.expect_accessible()
         self.look(390, "dark")
         self.expect_accessible()
 
     def test_of_a_console_session_the_commands_are_copied(self):
-        self.assertEqual(self.copy(self.page.locator(".copybtn").first), "./run.sh 01 \\\n    --sim\nls")
+        assert self.copy(self.page.locator(".copybtn").first) == "./run.sh 01 \\\n    --sim\nls"
 
     def test_two_views_on_a_page(self):
         book = self.scratch / "book"
         self.page.goto((book / "docs" / "views.html").as_uri() + "#two-step=9")
         self.page.wait_for_function("document.querySelectorAll('.vmm-live').length == 2")
         self.expect_steps(FIRST_OF_VMM, 9)
-        self.assertEqual(self.page.locator(".vmm-list:visible").count(), 0, "the lists are folded")
+        assert self.page.locator(".vmm-list:visible").count() == 0, "the lists are folded"
         self.page.locator(".vmm-calls summary").first.click()
         beside, calls = (self.page.locator(name).first.bounding_box() for name in (".vmm-columns", ".vmm-list"))
-        self.assertLessEqual(calls["y"] + calls["height"], beside["y"] + beside["height"], "the list hides the page")
+        assert calls["y"] + calls["height"] <= beside["y"] + beside["height"], "the list hides the page"
         chosen = self.page.locator(".vmm-list [aria-selected=true]").first
-        self.assertEqual(chosen.get_attribute("data-number"), str(FIRST_OF_VMM))
+        assert chosen.get_attribute("data-number") == str(FIRST_OF_VMM)
         self.page.locator(".vmm-list").first.press("ArrowRight")
         self.page.wait_for_url(f"**#one-step={FIRST_OF_VMM + 1}")
         self.expect_steps(FIRST_OF_VMM + 1, 9)
         self.page.locator(".vmm-both .vmm-about a").nth(1).click()
         self.expect_steps(FIRST_OF_VMM + 1, 1)
-        self.assertIn("./run.sh --view build/bin/no_such_program", self.page.locator(".vmm-absent").inner_text())
-        self.assertIsNone(self.page.evaluate("window.hacked ?? null"), "what was recorded has run")
+        assert "./run.sh --view build/bin/no_such_program" in self.page.locator(".vmm-absent").inner_text()
+        assert self.page.evaluate("window.hacked ?? null") is None, "what was recorded has run"
         for width, theme, ink in ((1440, "light", "rgb(20, 24, 29)"), (390, "dark", "rgb(243, 245, 247)")):
             self.look(width, theme)
             self.expect_no_overflow()
             fill = self.page.locator(".vmm-scroll text").first.evaluate("(text) => getComputedStyle(text).fill")
-            self.assertEqual(fill, ink, "the theme does not reach the picture")
+            assert fill == ink, "the theme does not reach the picture"
         self.expect_accessible()
         self.page.emulate_media(media="print")
         self.page.wait_for_selector(".vmm-still")
-        self.assertEqual(self.page.locator(".vmm-still").first.locator("figure:visible").count(), 5)
-        self.assertEqual(self.page.locator(".vmm-steps:visible").count(), 0)
+        assert self.page.locator(".vmm-still").first.locator("figure:visible").count() == 5
+        assert self.page.locator(".vmm-steps:visible").count() == 0
         # What is found and printed is the text.
-        self.assertNotIn("cumemaddressreserv", (book / "searchindex.js").read_text().lower())
+        assert "cumemaddressreserv" not in (book / "searchindex.js").read_text().lower()
 
     def expect_steps(self, *numbers):
         shown = self.page.locator(".vmm-number").all_inner_texts()
-        self.assertEqual(shown, [f"step {number} of {len(sample.short().lines)}" for number in numbers])
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
+        assert shown == [f"step {number} of {len(sample.short().lines)}" for number in numbers]

@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The boxes of the page Try it here, in Chromium: try_it_test.py BOOK
+"""The boxes of the page Try it here, in Chromium.
 
 What they answer is held against what an H200 answered (vmmsim/tests/conformance), where it was asked the same.
 """
 
 import pathlib
-import sys
-import unittest
 
 from vmmsim.tests.browser import BrowserTest, skip
+from vmmsim.tests.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFORMANCE = ROOT / "vmmsim" / "tests" / "conformance"
-PAGE = pathlib.Path(sys.argv[1]) / "docs" / "try_it.html"
+PAGE = pathlib.Path(BUILT["build"]) / "book/docs/try_it.html"
 
 # The recorded line that a call of a box is held against, by its section and its label; none: it prepares others.
 ASKED = """
@@ -89,9 +88,9 @@ def recorded():
     return found
 
 
-class TryIt(BrowserTest):
-    def setUp(self):
-        super().setUp()
+class TestTryIt(BrowserTest):
+    def setup_method(self):
+        super().setup_method()
         if not (PAGE.parents[1] / "_static" / "try_it_machine.js").exists():
             skip("this book was built without em++; install emscripten (apt-get install emscripten)")
         self.open(PAGE)
@@ -120,25 +119,25 @@ class TryIt(BrowserTest):
         refused = {1: "cuMemCreate(&memory, 3000000, gpu(0), 0)", 5: "cuMemUnmap(va, 2 MiB)"}
         boxes = self.page.locator(".try-it.is-ready")
         self.page.wait_for_function("[...document.querySelectorAll('.try-it')].every((box) => box.dataset.answered)")
-        self.assertEqual(boxes.count(), 6)
+        assert boxes.count() == 6
         for number in range(boxes.count()):
             bad = boxes.nth(number).locator("button:has(.try-it-bad) code").all_inner_texts()
-            self.assertEqual(bad, [refused[number]] if number in refused else [])
-            self.assertGreater(boxes.nth(number).locator("svg rect").count(), 0 if number != 3 else -1)
+            assert bad == ([refused[number]] if number in refused else [])
+            assert boxes.nth(number).locator("svg rect").count() > (0 if number != 3 else -1)
 
     def test_the_answers_are_those_of_an_h200(self):
         lines = [[part.strip() for part in line.split("|")] for line in ASKED.strip().splitlines()]
         answers, wrong = recorded(), []
         found = self.answers("\n".join(line for _, _, line in lines))
         for (section, label, line), (shown, answer, *why) in zip(lines, found, strict=True):
-            self.assertEqual(shown, line)
+            assert shown == line
             expected = answers[section, label] if label else "CUDA_SUCCESS"
             got = answer.partition(":")[0]
             if got != expected or (got != "CUDA_SUCCESS" and not why):
                 wrong.append((line, got, expected, why))
-        self.assertEqual(wrong, [])
+        assert wrong == []
 
-    def test_what_is_no_call_is_said(self):
+    def test_what_is_no_call_is_said(self, subtests):
         for line, word in (
             ("cuMemFree(va)", "there is no cuMemFree here"),
             ("cuMemUnmap(va, 2 MiB)", "nothing above is called “va”"),
@@ -151,26 +150,26 @@ class TryIt(BrowserTest):
             ("cuMemRelease(1 - 2)", "is no number of 64 bits"),
             ("<img src=x onerror=alert(1)>", "a line is one call"),
         ):
-            with self.subTest(line):
+            with subtests.test(line):
                 ((shown, answer, why),) = self.answers(f"{line}\n// a remark\n\n")
-                self.assertEqual((shown, answer), (line, "not a call"))
-                self.assertIn(word, why)
+                assert (shown, answer) == (line, "not a call")
+                assert word in why
 
     def test_a_box_goes_back_and_shows_each_line(self):
         first = self.page.locator(".try-it textarea").first.input_value()
         mine = first.replace("READWRITE", "CU_MEM_ACCESS_FLAGS_PROT_READ")
         self.answers(mine)
         box = self.page.locator(".try-it").first
-        self.assertIn("After line 5, which failed", box.inner_text())
-        self.assertIn("GPU 0: r<", box.locator("svg").inner_html())
+        assert "After line 5, which failed" in box.inner_text()
+        assert "GPU 0: r<" in box.locator("svg").inner_html()
         box.locator("li button").first.click()
-        self.assertIn("none taken", box.locator("svg").inner_html())
+        assert "none taken" in box.locator("svg").inner_html()
         for name, text in (("As it was", first), ("Yours again", mine)):
             box.get_by_role("button", name=name).click()
             self.page.wait_for_function(
                 "(text) => document.querySelector('.try-it').dataset.answered === text", arg=text
             )
-            self.assertIn("After line 1", box.inner_text())  # it stays at the line that was clicked
+            assert "After line 1" in box.inner_text()  # it stays at the line that was clicked
 
     def test_a_mapping_may_go_on_in_the_next_reservation(self):
         self.answers(
@@ -178,14 +177,10 @@ class TryIt(BrowserTest):
             "cuMemCreate(&m, 4 MiB, gpu(0), 0)\ncuMemMap(a, 4 MiB, 0, m, 0)"
         )
         titles = self.page.locator(".try-it").first.locator("svg title").all_text_contents()
-        self.assertEqual(titles, ["mapped, 2 MiB", "mapped, 2 MiB", "held by m, 1 mapping"])
+        assert titles == ["mapped, 2 MiB", "mapped, 2 MiB", "held by m, 1 mapping"]
 
     def test_it_fits_and_is_accessible(self):
         for width, theme in ((1440, "light"), (390, "dark")):
             self.look(width, theme)
             self.expect_no_overflow()
         self.expect_accessible()
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:])

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""Programs as nvcc builds them, and what vmmsim says of them before they start: binaries_test.py VMMSIM CUDART
+"""Programs as nvcc builds them, and what vmmsim says of them before they start.
 CUDART_STATIC CUDA NVCC..."""
 
 import os
 import subprocess
-import sys
-import unittest
 
+from vmmsim.tests.built import BUILT
 from vmmsim.tests.built_programs import LIMIT, BuiltPrograms
 
-VMMSIM, CUDART, CUDART_STATIC, CUDA, *NVCC = sys.argv[1:]
-del sys.argv[1:]
+VMMSIM, NVCC = BUILT["vmmsim"], [BUILT["nvcc"]]
+CUDART, CUDART_STATIC, CUDA = (BUILT[name] for name in ("cudart", "cudart_static", "cuda_driver"))
 SHARED = ["-cudart", "shared", "-L" + os.path.dirname(CUDART), CUDA]
 PLAIN = ["-L" + os.path.dirname(CUDART_STATIC), CUDA]  # with the runtime inside
 LIBRARY = ["-shared", "-Xcompiler", "-fPIC"]
@@ -77,7 +76,7 @@ int main() {
 OTHER_UNIT = "__device__ int of_the_other_unit(int x) { return 21 * x; }\n"
 
 
-class Programs(BuiltPrograms):
+class TestPrograms(BuiltPrograms):
     nvcc = NVCC
 
     def run_it(self, *words, hidden=None):
@@ -91,10 +90,10 @@ class Programs(BuiltPrograms):
         )
 
     def ends(self, done, status, stdout="", *stderr):
-        self.assertEqual((done.returncode, done.stdout), (status, stdout), done)
-        self.assertEqual(done.stderr.count("\n"), len(stderr) > 0, done)
+        assert (done.returncode, done.stdout) == (status, stdout), done
+        assert done.stderr.count("\n") == (len(stderr) > 0), done
         for part in stderr:
-            self.assertIn(part, done.stderr)
+            assert part in done.stderr
 
     def test_compression(self):
         for mode, library, package in (
@@ -191,7 +190,3 @@ class Programs(BuiltPrograms):
         self.ends(self.run_it(program), 0)
         self.ends(self.run_it(program, hidden="libzstd.so.1"), 125, "", f"vmmsim: {packed}", "libzstd1")
         (self.scratch / "libzstd.so.1").unlink()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT-0
 """One headless Chromium for the tests of the book, and what they ask of every page."""
 
+import contextlib
 import os
+import pathlib
 import shutil
-import sys
-import unittest
+import tempfile
+
+import pytest
 
 BROWSERS = ("chromium", "google-chrome")
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
@@ -51,8 +54,10 @@ RUN_AXE = """async ([context, options]) => {
 
 
 def skip(reason):
-    print(f"SKIP: {reason}")
-    sys.exit(1 if os.environ.get("CI") == "true" else 77)
+    """Where CI is true, what is missing is a failure."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason, allow_module_level=True)
 
 
 try:
@@ -63,18 +68,19 @@ except ImportError as missing:
     skip(f"{missing.name} is not installed for this Python; ./test.sh gets it")
 
 
-class BrowserTest(unittest.TestCase):
+class BrowserTest:
     """Tests that share a browser and a page, which notes what goes wrong in it."""
 
     @classmethod
-    def setUpClass(cls):
+    def setup_class(cls):
         program = next(filter(None, map(shutil.which, BROWSERS)), None)
         if not program:
             skip("no Chromium on the PATH; install it (apt-get install chromium)")
+        cls.ends = contextlib.ExitStack()
         playwright = sync_playwright().start()
-        cls.addClassCleanup(playwright.stop)
+        cls.ends.callback(playwright.stop)
         browser = playwright.chromium.launch(executable_path=program)
-        cls.addClassCleanup(browser.close)
+        cls.ends.callback(browser.close)
         print(f"Chromium {browser.version}")
         context = browser.new_context()
         context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -91,18 +97,26 @@ class BrowserTest(unittest.TestCase):
         )
 
     @classmethod
+    def teardown_class(cls):
+        cls.ends.close()
+
+    @classmethod
+    def scratch_directory(cls):
+        return pathlib.Path(cls.ends.enter_context(tempfile.TemporaryDirectory(prefix="in a browser ")))
+
+    @classmethod
     def note(cls, bad, what):
         if bad:
             cls.problems.append(str(what))
 
-    def setUp(self):
+    def setup_method(self):
         self.problems.clear()
         # Smooth scrolling may end elsewhere when the focus moves on meanwhile.
         self.page.emulate_media(media="screen", color_scheme="light", reduced_motion="reduce")
         self.page.set_viewport_size({"width": 1440, "height": 900})
 
-    def tearDown(self):
-        self.assertEqual(self.problems, [])
+    def teardown_method(self):
+        assert self.problems == []
 
     def open(self, file, width=1440):
         self.page.set_viewport_size({"width": width, "height": 900})
@@ -115,9 +129,7 @@ class BrowserTest(unittest.TestCase):
         self.page.evaluate(SETTLED)
 
     def expect_no_overflow(self):
-        self.assertEqual(
-            self.page.evaluate(OVERFLOWING), [], f"{self.page.url} at {self.page.viewport_size['width']} pixels"
-        )
+        assert self.page.evaluate(OVERFLOWING) == [], f"{self.page.url} at {self.page.viewport_size['width']} pixels"
 
     def expect_accessible(self, rules=None, without=(), least=6, **context):
         """By all rules of WCAG, or these, or all but some; of the page, or of what it is to include or to exclude."""
@@ -127,16 +139,12 @@ class BrowserTest(unittest.TestCase):
         if not self.page.evaluate("'axe' in window"):  # its script is half a megabyte
             self.page.evaluate(self.axe.axe_script)
         found = self.page.evaluate(RUN_AXE, [context, options])
-        self.assertGreaterEqual(found["passes"], least, "axe has hardly looked")
-        self.assertEqual(
-            [
-                f"{each['id']} ({each['help']}): {node['html'][:200]} {node['failureSummary']}"
-                for each in found["violations"]
-                for node in each["nodes"][:3]
-            ],
-            [],
-            self.page.url,
-        )
+        assert found["passes"] >= least, "axe has hardly looked"
+        assert [
+            f"{each['id']} ({each['help']}): {node['html'][:200]} {node['failureSummary']}"
+            for each in found["violations"]
+            for node in each["nodes"][:3]
+        ] == [], self.page.url
 
     def copy(self, button):
         """What a click on the copy button puts on the clipboard."""

@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: MIT-0
 """What tests of programs that nvcc builds have in common."""
 
-import pathlib
 import subprocess
-import tempfile
-import unittest
+
+import pytest
 
 LIMIT = 120  # seconds for anything
 
 
-class BuiltPrograms(unittest.TestCase):
+class BuiltPrograms:
     """Cases that build programs into one scratch directory. `nvcc`: the compiler, with its options."""
 
     nvcc = ()
 
-    @classmethod
-    def setUpClass(cls):
-        scratch = tempfile.TemporaryDirectory(prefix="vmmsim-programs-")
-        cls.addClassCleanup(scratch.cleanup)
-        cls.scratch = pathlib.Path(scratch.name)
+    @pytest.fixture(autouse=True, scope="class")
+    def programs(self, request, tmp_path_factory):
+        request.cls.scratch = tmp_path_factory.mktemp("programs")
 
     def build(self, name, text, *options):
         """A program, or with -shared a library."""

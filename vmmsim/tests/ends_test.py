@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""What holds memory that no call gives back: descriptors, and processes that end without a word. ends_test.py VMMSIM
+"""What holds memory that no call gives back: descriptors, and processes that end without a word.
 
 Programs run under --trace; then the model must say of each moment what the driver had answered.
 """
@@ -9,13 +9,13 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import unittest
 
+from vmmsim.tests.built import BUILT
 from vmmsim.tests.in_python import DRIVER
 from vmmsim.trace.model import Machine
 from vmmsim.trace.recording import Recording
 
-VMMSIM = pathlib.Path(sys.argv.pop(1)).resolve()
+VMMSIM = pathlib.Path(BUILT["vmmsim"])
 
 PROGRAM = (
     DRIVER
@@ -69,91 +69,88 @@ ours.recv(1)  # its end
 """
 
 
-class EndsTest(unittest.TestCase):
-    def run_it(self, text, status=0):
-        with tempfile.TemporaryDirectory() as scratch:
-            trace = pathlib.Path(scratch, "trace.jsonl")
-            command = [VMMSIM, "--gpus", "1", "--trace", trace, sys.executable, "-c", PROGRAM + text]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-            self.assertEqual((done.returncode, done.stderr), (status, ""))
-            return Recording.read(trace)
-
-    def told(self, recording):
-        """[(the call, MiB of GPU 0 that the model has then, how many of the memory a descriptor alone holds)]; each
-        cuMemGetInfo must agree."""
-        machine, found, room = Machine(strict=False), [], None
-        for line in recording.lines:
-            machine.line(line)
-            self.assertEqual(machine.doubts, [], line)
-            held = [memory for memory in machine.memory if memory.look().is_there]
-            ordinary = sum(size for process in machine.processes.values() for size, *_ in process.blocks.values())
-            vmm = sum(memory.size for memory in held)
-            found.append((line["call"], (vmm + ordinary) >> 20, sum(memory.held_by_fd for memory in held)))
-            if line["call"] == "cuMemGetInfo":
-                free = line["outputs"]["free"] + vmm + ordinary
-                self.assertEqual(free, room or free)
-                room = free
-        return found
-
-    def after(self, recording, call, nth=1):
-        """What told() has of that call."""
-        return [(mib, held) for name, mib, held in self.told(recording) if name == call][nth - 1]
-
-    def test_a_worker_that_is_killed(self):
-        recording = self.run_it(TWO + "os.waitpid(worker, 0); ask()\n")
-        told = self.told(recording)
-        self.assertEqual(told[-2:], [("cuMemGetInfo", 0, 0), ("exit", 0, 0)])
-        (vanished,) = (line for line in recording.lines if line["call"] == "vanished")
-        self.assertEqual((vanished["arguments"], vanished["callers"]), ({"signal": 9}, ["unknown"]))
-        self.assertNotEqual(vanished["pid"], recording.lines[-1]["pid"])
-        self.assertEqual([mib for call, mib, _ in told if call == "cuMemGetInfo"], [132, 0])
-
-    def test_who_vanishes_last(self):
-        """vmmsim itself tells of it: of the program, and of one that was killed when the others make no more calls."""
-        for text, status, told in (
-            ("start(); allocate(2 * MiB); os.kill(os.getpid(), 9)\n", 137, [{"signal": 9}]),
-            (TWO + "os._exit(0)\n", 0, [{"signal": 9}]),
-            ("start(); os.execv(sys.executable, [sys.executable, '-c', 'pass'])\n", 0, [{}]),
-            (f"start(); os.execv(sys.executable, [sys.executable, '-c', {PROGRAM + 'start(); ask()'!r}])\n", 0, [{}]),
-        ):
-            lines = self.run_it(text, status).lines
-            self.assertEqual([line["arguments"] for line in lines if line["call"] == "vanished"], told, text)
-
-    def test_a_descriptor_holds(self):
-        recording = self.run_it(
-            "start(); m = create(2 * MiB); fd = export(m); release(m); ask(); os.close(fd); ask()\n"
-        )
-        told = self.told(recording)
-        self.assertEqual(
-            told[-7:],
-            [
-                ("cuMemCreate", 2, 0),
-                ("cuMemExportToShareableHandle", 2, 0),
-                ("cuMemRelease", 2, 1),
-                ("cuMemGetInfo", 2, 1),
-                ("close", 0, 0),
-                ("cuMemGetInfo", 0, 0),
-                ("exit", 0, 0),
-            ],
-        )
-
-    def test_descriptors_that_nobody_tells_of(self):
-        """A copy, a message that is on its way, and a child without a driver hold memory as well."""
-        for keep, drop in (
-            ("other = os.dup(fd)", "os.dup2(0, other)"),
-            ("a, b = socket.socketpair(); socket.send_fds(a, [b'x'], [fd])", "b.close()"),
-            ("os.set_inheritable(fd, 1)\nif not (child := os.fork()): signal.pause()", "os.kill(child, 9); os.wait()"),
-        ):
-            text = f"start(); m = create(2 * MiB); fd = export(m)\n{keep}\nos.close(fd); release(m); ask()\n{drop}\n"
-            told = self.told(self.run_it(text + "m = create(4 * MiB); ask(); release(m)\n"))
-            self.assertEqual([mib for call, mib, _ in told if call == "cuMemGetInfo"], [2, 4], keep)
-            self.assertIn(("cuMemRelease", 2, 1), told)
-            self.assertIn(("gone", 4, 0), told)
-
-    def test_an_exit_leaves_descriptors(self):
-        recording = self.run_it("start(); m = create(2 * MiB); fd = export(m); release(m)\n")
-        self.assertEqual(self.told(recording)[-2:], [("cuMemRelease", 2, 1), ("exit", 0, 0)])
+def run_it(text, status=0):
+    with tempfile.TemporaryDirectory() as scratch:
+        trace = pathlib.Path(scratch, "trace.jsonl")
+        command = [VMMSIM, "--gpus", "1", "--trace", trace, sys.executable, "-c", PROGRAM + text]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (status, "")
+        return Recording.read(trace)
 
 
-if __name__ == "__main__":
-    unittest.main()
+def told(recording):
+    """[(the call, MiB of GPU 0 that the model has then, how many of the memory a descriptor alone holds)]; each
+    cuMemGetInfo must agree."""
+    machine, found, room = Machine(strict=False), [], None
+    for line in recording.lines:
+        machine.line(line)
+        assert machine.doubts == [], line
+        held = [memory for memory in machine.memory if memory.look().is_there]
+        ordinary = sum(size for process in machine.processes.values() for size, *_ in process.blocks.values())
+        vmm = sum(memory.size for memory in held)
+        found.append((line["call"], (vmm + ordinary) >> 20, sum(memory.held_by_fd for memory in held)))
+        if line["call"] == "cuMemGetInfo":
+            free = line["outputs"]["free"] + vmm + ordinary
+            assert free == (room or free)
+            room = free
+    return found
+
+
+def after(recording, call, nth=1):
+    """What told() has of that call."""
+    return [(mib, held) for name, mib, held in told(recording) if name == call][nth - 1]
+
+
+def test_a_worker_that_is_killed():
+    recording = run_it(TWO + "os.waitpid(worker, 0); ask()\n")
+    changes = told(recording)
+    assert changes[-2:] == [("cuMemGetInfo", 0, 0), ("exit", 0, 0)]
+    (vanished,) = (line for line in recording.lines if line["call"] == "vanished")
+    assert (vanished["arguments"], vanished["callers"]) == ({"signal": 9}, ["unknown"])
+    assert vanished["pid"] != recording.lines[-1]["pid"]
+    assert [mib for call, mib, _ in changes if call == "cuMemGetInfo"] == [132, 0]
+
+
+def test_who_vanishes_last():
+    """vmmsim itself tells of it: of the program, and of one that was killed when the others make no more calls."""
+    for text, status, told in (
+        ("start(); allocate(2 * MiB); os.kill(os.getpid(), 9)\n", 137, [{"signal": 9}]),
+        (TWO + "os._exit(0)\n", 0, [{"signal": 9}]),
+        ("start(); os.execv(sys.executable, [sys.executable, '-c', 'pass'])\n", 0, [{}]),
+        (f"start(); os.execv(sys.executable, [sys.executable, '-c', {PROGRAM + 'start(); ask()'!r}])\n", 0, [{}]),
+    ):
+        lines = run_it(text, status).lines
+        assert [line["arguments"] for line in lines if line["call"] == "vanished"] == told, text
+
+
+def test_a_descriptor_holds():
+    recording = run_it("start(); m = create(2 * MiB); fd = export(m); release(m); ask(); os.close(fd); ask()\n")
+    changes = told(recording)
+    assert changes[-7:] == [
+        ("cuMemCreate", 2, 0),
+        ("cuMemExportToShareableHandle", 2, 0),
+        ("cuMemRelease", 2, 1),
+        ("cuMemGetInfo", 2, 1),
+        ("close", 0, 0),
+        ("cuMemGetInfo", 0, 0),
+        ("exit", 0, 0),
+    ]
+
+
+def test_descriptors_that_nobody_tells_of():
+    """A copy, a message that is on its way, and a child without a driver hold memory as well."""
+    for keep, drop in (
+        ("other = os.dup(fd)", "os.dup2(0, other)"),
+        ("a, b = socket.socketpair(); socket.send_fds(a, [b'x'], [fd])", "b.close()"),
+        ("os.set_inheritable(fd, 1)\nif not (child := os.fork()): signal.pause()", "os.kill(child, 9); os.wait()"),
+    ):
+        text = f"start(); m = create(2 * MiB); fd = export(m)\n{keep}\nos.close(fd); release(m); ask()\n{drop}\n"
+        changes = told(run_it(text + "m = create(4 * MiB); ask(); release(m)\n"))
+        assert [mib for call, mib, _ in changes if call == "cuMemGetInfo"] == [2, 4], keep
+        assert ("cuMemRelease", 2, 1) in changes
+        assert ("gone", 4, 0) in changes
+
+
+def test_an_exit_leaves_descriptors():
+    recording = run_it("start(); m = create(2 * MiB); fd = export(m); release(m)\n")
+    assert told(recording)[-2:] == [("cuMemRelease", 2, 1), ("exit", 0, 0)]

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """Who holds memory, as a browser shows it: by the lines that lead to a call, by descriptors, and after an end."""
 
-import pathlib
-import tempfile
-import unittest
+import re
 
 from vmmsim.tests.browser import BrowserTest
 from vmmsim.tests.sample import MIB, Writer
@@ -31,11 +29,11 @@ def pool():
     return writer
 
 
-class HeldInBrowserTest(BrowserTest):
+class TestHeld(BrowserTest):
     @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.scratch = pathlib.Path(tempfile.mkdtemp())
+    def setup_class(cls):
+        super().setup_class()
+        cls.scratch = cls.scratch_directory()
         recording = pool().recording()
         run = recording, steps(recording)
         cls.one, cls.two = cls.scratch / "one.html", cls.scratch / "two.html"
@@ -66,17 +64,17 @@ class HeldInBrowserTest(BrowserTest):
             ["8 MiB", "1 ×", "GPU 0", "main.cu:50 #3, cuMemCreate, step 3, mapped nowhere"],
         ]
         opened = [*whole[:3], whole[3].replace("▸", "▾")]
-        self.assertEqual(self.rows("memory"), [opened, *called])
+        assert self.rows("memory") == [opened, *called]
         self.open_row("main.cu:40")
         self.open_row("main.cu:80")
         single = [
             ["16 MiB", "1 ×", "GPU 0", "#4 cuMemCreate, step 4, mapped nowhere"],
             ["2 MiB", "1 ×", "GPU 0", "#1 cuMemCreate, step 1, mapped nowhere"],
         ]
-        self.assertEqual(self.rows("memory")[3:5], single)
+        assert self.rows("memory")[3:5] == single
         self.expect_accessible()
         self.open_row("pool.cu:7 in grow")
-        self.assertEqual(self.rows("memory"), [whole])
+        assert self.rows("memory") == [whole]
 
     def test_threads_of_a_library(self):
         """What several threads made for one line of the program is one row, and opens into the library's functions."""
@@ -93,25 +91,27 @@ class HeldInBrowserTest(BrowserTest):
         file.write_text(page(recording, steps(recording)))
         self.at("#step=4,held", file)
         words = [row[3].partition(" cuMemCreate")[0] for row in self.rows("memory")]
-        self.assertEqual(
-            words, ["▾ main.cu:7 in train, in other threads", "▸ createTree, libring.so", "createRing, ring.cc:4 #1,"]
-        )
+        assert words == [
+            "▾ main.cu:7 in train, in other threads",
+            "▸ createTree, libring.so",
+            "createRing, ring.cc:4 #1,",
+        ]
         self.at("#step=2,held", file)
         words = self.page.locator(".vmm-where").inner_text()  # whose text is not in the recording
-        self.assertIn("No source: called by ring.cc:4 in createRing, in another thread. ▷ The main thread had", words)
+        assert "No source: called by ring.cc:4 in createRing, in another thread. ▷ The main thread had" in words
         self.at("#step=4,held", file)
-        self.assertEqual(self.page.locator(".vmm-source .vmm-next").get_attribute("data-line"), "7")
+        assert self.page.locator(".vmm-source .vmm-next").get_attribute("data-line") == "7"
         listed = self.page.locator(".vmm-list [data-number='4']")
-        self.assertIn("main.cu:7 in train (createTree)", listed.inner_text())
-        self.assertIn("createTree in another thread, main thread last at main.cu:7", listed.get_attribute("title"))
+        assert "main.cu:7 in train (createTree)" in listed.inner_text()
+        assert "createTree in another thread, main thread last at main.cu:7" in listed.get_attribute("title")
 
     def test_descriptors_and_an_end(self):
         self.at("#step=7,held")
         self.page.get_by_text("Open descriptors: 1").click()
-        self.assertRegex(self.rows("descriptors")[0][3], r" 9, of #4, cuMemExportToShareableHandle, step 5$")
+        assert re.search(r" 9, of #4, cuMemExportToShareableHandle, step 5$", self.rows("descriptors")[0][3])
         self.page.goto(self.one.as_uri() + "#step=8,held")
         self.page.get_by_text("Nothing.").wait_for()
-        self.assertEqual(self.page.locator(".vmm-held :is(h2, h3)").all_inner_texts(), ["Left at the end, step 8"])
+        assert self.page.locator(".vmm-held :is(h2, h3)").all_inner_texts() == ["Left at the end, step 8"]
 
     def test_headings_and_regions(self):
         self.at("#step=7,held")
@@ -119,7 +119,3 @@ class HeldInBrowserTest(BrowserTest):
         self.page.goto(self.two.as_uri())
         self.page.locator(".vmm-live").nth(1).wait_for()
         self.expect_accessible(BEST_PRACTICES, least=2)
-
-
-if __name__ == "__main__":
-    unittest.main()

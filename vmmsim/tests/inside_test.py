@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""Programs and libraries with the CUDA runtime inside, as nvcc links it when it is not told otherwise: inside_test.py
+"""Programs and libraries with the CUDA runtime inside, as nvcc links it when it is not told otherwise.
 VMMSIM CUDART CUDART_STATIC CUDA NVCC..."""
 
 import json
@@ -8,14 +8,15 @@ import os
 import pathlib
 import platform
 import subprocess
-import sys
-import unittest
+
+import pytest
 
 from vmmsim.simulator.runtime import known_runtimes
+from vmmsim.tests.built import BUILT
 from vmmsim.tests.built_programs import LIMIT, BuiltPrograms
 
-VMMSIM, CUDART, CUDART_STATIC, CUDA, *NVCC = sys.argv[1:]
-del sys.argv[1:]
+VMMSIM, NVCC = BUILT["vmmsim"], [BUILT["nvcc"]]
+CUDART, CUDART_STATIC, CUDA = (BUILT[name] for name in ("cudart", "cudart_static", "cuda_driver"))
 KNOWS = platform.machine() == "x86_64"  # a runtime by its code
 INSIDE = ["-L" + os.path.dirname(CUDART_STATIC), CUDA]  # where nvcc does not look by itself
 SHARED = ["-cudart", "shared", "-L" + os.path.dirname(CUDART), CUDA]
@@ -120,7 +121,7 @@ extern "C" int run(int*) {
 """
 
 
-class Inside(BuiltPrograms):
+class TestInside(BuiltPrograms):
     nvcc = NVCC
 
     def stripped(self, program):
@@ -133,16 +134,16 @@ class Inside(BuiltPrograms):
         copy = self.stripped(program)
         if KNOWS:
             word = known_runtimes.Runtime(pathlib.Path(CUDART_STATIC).read_bytes()).samples[-1][1].to_bytes(8, "little")
-            self.assertIn(word, copy.read_bytes())
+            assert word in copy.read_bytes()
             copy.write_bytes(copy.read_bytes().replace(word, word[::-1]))
         return copy.rename(copy.with_name(copy.name.replace("stripped", "unknown")))
 
     def runs(self, words, status=0, stdout=RUNS, stderr=(), lines=1):
         done = subprocess.run([VMMSIM, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT)
-        self.assertEqual((done.returncode, done.stdout), (status, stdout), done)
-        self.assertEqual(done.stderr.count("\n"), lines if stderr else 0, done)
+        assert (done.returncode, done.stdout) == (status, stdout), done
+        assert done.stderr.count("\n") == (lines if stderr else 0), done
         for part in stderr:
-            self.assertIn(part, done.stderr)
+            assert part in done.stderr
 
     def test_programs(self):
         for name, *options in (
@@ -184,7 +185,7 @@ class Inside(BuiltPrograms):
             program = self.build(f"with_{name}.cu", KERNEL + WITH_ANOTHER, "-DRUN=run", library, *INSIDE)
             self.runs([program], stdout="cudaSuccess 42\ncudaSuccess 84\ncudaSuccess 126\n")
 
-    @unittest.skipUnless(KNOWS, "not on this processor")
+    @pytest.mark.skipif(not KNOWS, reason="not on this processor")
     def test_stripped(self):
         program = self.build("kernel.cu", KERNEL + WITH_ANOTHER.replace("other", "RUN"), "-DRUN=run", *INSIDE)
         self.runs([self.stripped(program)], stdout="cudaSuccess 42\ncudaSuccess 84\ncudaSuccess 126\n")
@@ -220,10 +221,10 @@ class Inside(BuiltPrograms):
         calls = [json.loads(line) for line in trace.read_text().splitlines()]
         (set_memory,) = [call for call in calls if call["call"] == "cudaMemset"]
         places = [caller.split("+") for caller in set_memory["callers"]]
-        self.assertEqual({file for file, _ in places}, {"traced"})
+        assert {file for file, _ in places} == {"traced"}
         command = ["addr2line", "-f", "-C", "-e", program, *(place for _, place in places)]
         names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")[::2]
-        self.assertEqual(names[:3], ["cell()", "run", "main"])
+        assert names[:3] == ["cell()", "run", "main"]
 
     def test_variables_of_threads(self):
         """The loader has to know of them before it loads libraries."""
@@ -247,7 +248,7 @@ class Inside(BuiltPrograms):
         command = ["nm", "-D", "--defined-only", CUDART]
         symbols = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         calls = sorted({each.split("@")[0] for each in symbols if each.startswith(("cuda", "__cuda"))})
-        self.assertGreater(len(calls), 300)
+        assert len(calls) > 300
         later = self.release("later.c", calls)
         self.runs([later], 0, "started\n801 801 7\n", ["vmmsim: cudaOfALaterRelease is not simulated"])
         other = self.release("other.c", [call for call in calls if call != "cudaMalloc"])
@@ -256,7 +257,3 @@ class Inside(BuiltPrograms):
         self.runs(["sh", "-c", '"$0"; echo $?', other], 0, "125\n", words)
         short = self.release("short.c", calls, "-Xcompiler", "-falign-functions=1", "-Xcompiler", "-Os")
         self.runs([short], 125, "", [f"vmmsim: {short} contains the CUDA runtime", "too short"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT-0
-"""%load_ext vmmsim in kernels that `vmmsim notebook install` has installed: notebook_test.py VMMSIM
+"""%load_ext vmmsim in kernels that `vmmsim notebook install` has installed.
 
 The driver is called by ctypes, so that no package of NVIDIA's is needed.
 """
@@ -11,9 +11,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import unittest
 
 from vmmsim.tests.browser import skip
+from vmmsim.tests.built import BUILT
 
 try:
     import ipykernel  # noqa: F401
@@ -27,7 +27,7 @@ from vmmsim.notebook.live import Live
 
 MIB = 1 << 20
 HERE = pathlib.Path(__file__).resolve().parents[1]
-LAUNCHER = pathlib.Path(sys.argv.pop(1)).resolve()
+LAUNCHER = pathlib.Path(BUILT["vmmsim"])
 SECONDS = 60  # for a cell, on a busy machine
 LOAD = "%load_ext vmmsim"
 BEGIN = """
@@ -61,12 +61,11 @@ def map_it(address, size, handle):
 """
 
 
-class Notebook(unittest.TestCase):
+class TestNotebook:
     @classmethod
-    def setUpClass(cls):
-        scratch = tempfile.TemporaryDirectory(prefix="notebook ")
-        cls.addClassCleanup(scratch.cleanup)
-        cls.place = pathlib.Path(scratch.name)
+    def setup_class(cls):
+        cls.scratch = tempfile.TemporaryDirectory(prefix="notebook ")
+        cls.place = pathlib.Path(cls.scratch.name)
         # As an installation has it.
         package = cls.place / "site packages" / "vmmsim"
         ignored = shutil.ignore_patterns("__pycache__", "tests", "bin", "simulator", "recorder")
@@ -112,20 +111,20 @@ class Notebook(unittest.TestCase):
             "cuda.cuMemRelease(ctypes.c_uint64(memory[0]))",
             "%vmm off\nreserve(2 * MiB);",
         )
-        self.assertIn("addresses and memory are as they were", begun)
-        self.assertNotIn("cuGetProcAddress", begun)
-        self.assertIn("Ordinary memory: 1000 B by cuMemAlloc (block), 1000 B by cuMemAlloc.", ordinary)
-        self.assertIn("Reservation address, 4 MiB (new): 4 MiB not mapped", reserved)
-        self.assertIn("2 MiB (new) with handle memory[0]", created)
-        self.assertIn("Pointers: second = address + 2 MiB.", created)
-        self.assertIn("cuMemMap: CUDA_ERROR_NOT_SUPPORTED", refused)
-        self.assertIn("is mapped whole only", refused)
-        self.assertNotIn("answers CUDA_ERROR", refused)
-        self.assertIn("border-left", self.html[5])
-        self.assertIn("2 MiB mapped to memory of GPU 0 (new; GPU 0 no access)", mapped)
-        self.assertIn("data:image/svg+xml;base64,", self.html[6])
-        self.assertIn("2 MiB with handle memory[0] (gone)", released)
-        self.assertNotIn("Reservation", again)
+        assert "addresses and memory are as they were" in begun
+        assert "cuGetProcAddress" not in begun
+        assert "Ordinary memory: 1000 B by cuMemAlloc (block), 1000 B by cuMemAlloc." in ordinary
+        assert "Reservation address, 4 MiB (new): 4 MiB not mapped" in reserved
+        assert "2 MiB (new) with handle memory[0]" in created
+        assert "Pointers: second = address + 2 MiB." in created
+        assert "cuMemMap: CUDA_ERROR_NOT_SUPPORTED" in refused
+        assert "is mapped whole only" in refused
+        assert "answers CUDA_ERROR" not in refused
+        assert "border-left" in self.html[5]
+        assert "2 MiB mapped to memory of GPU 0 (new; GPU 0 no access)" in mapped
+        assert "data:image/svg+xml;base64," in self.html[6]
+        assert "2 MiB with handle memory[0] (gone)" in released
+        assert "Reservation" not in again
 
     def test_much_is_cut_and_counted(self):
         _, _, many, few = self.run_cells(
@@ -137,9 +136,9 @@ class Notebook(unittest.TestCase):
             "last = reserve(6 * MiB)",
         )
         for what in "83 more reservations", "592 more parts", "332 more allocations":
-            self.assertIn(what, many)
-        self.assertIn("Reservation last, 6 MiB (new)", few)  # what has changed is never left out
-        self.assertTrue(all(len(html) < 60_000 for html in self.html))
+            assert what in many
+        assert "Reservation last, 6 MiB (new)" in few  # what has changed is never left out
+        assert all(len(html) < 60_000 for html in self.html)
 
     def test_a_child_and_its_end(self):
         child = BEGIN + "reserve(8 * MiB); create(2 * MiB); print(flush=True); input()"
@@ -152,12 +151,12 @@ class Notebook(unittest.TestCase):
             "child.kill(); child.wait();",
             "create(6 * MiB);",
         )
-        self.assertIn("4 MiB (new) with handle", begun)
-        self.assertIn("Child 1: reservation R1, 8 MiB (new)", alive)
-        self.assertIn("with handle of notebook", alive)
-        self.assertIn("Child 1: reservation R1, 8 MiB (gone)", killed)
-        self.assertIn("2 MiB (gone)", killed)
-        self.assertNotIn("Child", later)
+        assert "4 MiB (new) with handle" in begun
+        assert "Child 1: reservation R1, 8 MiB (new)" in alive
+        assert "with handle of notebook" in alive
+        assert "Child 1: reservation R1, 8 MiB (gone)" in killed
+        assert "2 MiB (gone)" in killed
+        assert "Child" not in later
 
     def test_a_restart_begins_anew(self):
         notebook = nbformat.v4.new_notebook()
@@ -168,7 +167,7 @@ class Notebook(unittest.TestCase):
             for _ in range(2):
                 for index, cell in enumerate(cells):
                     client.execute_cell(cell, index)
-                self.assertEqual(text_of(cells[1].outputs[0]).count("eservation"), 1)
+                assert text_of(cells[1].outputs[0]).count("eservation") == 1
                 run_sync(client.km.restart_kernel)(now=True)
                 run_sync(client.kc.wait_for_ready)(timeout=SECONDS)
 
@@ -188,29 +187,30 @@ class Notebook(unittest.TestCase):
             "cuda.cuCtxSynchronize()",
         )
         for text in loaded, again:
-            self.assertIn("Reservation address, 2 MiB: 2 MiB not mapped", text)  # and not (new)
-            self.assertNotIn("cuMemMap", text)
-        self.assertIn("cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS. kernel wrong", faulted)
-        self.assertIn("to go on, choose Kernel > Restart Kernel", after)
+            assert "Reservation address, 2 MiB: 2 MiB not mapped" in text  # and not (new)
+            assert "cuMemMap" not in text
+        assert "cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS. kernel wrong" in faulted
+        assert "to go on, choose Kernel > Restart Kernel" in after
 
     def test_another_kernel_says_what_to_do(self):
         (told,) = self.run_cells(LOAD, kernel="python3")
-        self.assertIn("vmmsim notebook install", told)
-        self.assertIn("Change Kernel > Python 3 on simulated GPUs (vmmsim)", told)
+        assert "vmmsim notebook install" in told
+        assert "Change Kernel > Python 3 on simulated GPUs (vmmsim)" in told
 
     def test_what_cannot_be_installed(self):
-        self.assertIn("leave it or --real out", self.vmmsim("install", "--real", "--gpus", "2").stderr)
+        assert "leave it or --real out" in self.vmmsim("install", "--real", "--gpus", "2").stderr
         done = self.vmmsim("install", "--real")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("CUPTI", done.stderr)
+        assert done.returncode == 1
+        assert "CUPTI" in done.stderr
 
     @classmethod
-    def tearDownClass(cls):
+    def teardown_class(cls):
         removed = cls.vmmsim("uninstall").stdout
         assert removed.startswith("removed ") and cls.vmmsim("uninstall").stdout == "there is none\n", removed
+        cls.scratch.cleanup()
 
 
-class OfARecorder(unittest.TestCase):
+class TestLinesOfARecorder:
     """Lines as the recorder for real GPUs writes them, which do not say of which memory an import is."""
 
     def test_an_import_is_of_what_an_earlier_cell_made(self):
@@ -231,7 +231,7 @@ class OfARecorder(unittest.TestCase):
                 live.take(live.read())
             live.file.close()
         one, two = (live.machine.processes[process].handles.values() for process in (1, 2))
-        self.assertEqual(*([handle.memory.number for handle in handles] for handles in (one, two)))
+        assert [handle.memory.number for handle in one] == [handle.memory.number for handle in two]
 
     @staticmethod
     def export(handle, order):
@@ -260,7 +260,3 @@ def text_of(output):
     if output.output_type == "error":
         return f"{output.ename}: {output.evalue}\n"
     return output.get("text", "") or output.get("data", {}).get("text/plain", "")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT-0
-"""Recordings, whole and broken, and the lines of a source: recording_test.py VMMSIM RECORDED CXX"""
+"""Recordings, whole and broken, and the lines of a source."""
 
 import fcntl
 import gzip
@@ -8,13 +8,11 @@ import os
 import pathlib
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import unittest
 import unittest.mock
 
 try:
@@ -22,13 +20,16 @@ try:
 except ModuleNotFoundError:
     jsonschema = None
 
+import pytest
+
+from vmmsim.tests.built import BUILT
 from vmmsim.trace import line as lines
 from vmmsim.trace import model, places, recording
 from vmmsim.trace.recording import Broken, Recording
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-VMMSIM, PROGRAM, CXX = sys.argv.pop(1), sys.argv.pop(1), sys.argv.pop(1)
+VMMSIM, PROGRAM, CXX = BUILT["vmmsim"], BUILT["recorded"], BUILT["cxx"]
 CALL = {
     "pid": 7,
     "thread": 7,
@@ -81,11 +82,11 @@ def changed(**members):
     return json.dumps(CALL | members) + "\n"
 
 
-class Test(unittest.TestCase):
-    def setUp(self):
-        self.scratch = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.scratch)
-        self.file = self.scratch / "recording"
+class TestRecording:
+    @pytest.fixture(autouse=True)
+    def recording(self, tmp_path):
+        self.scratch = tmp_path
+        self.file = tmp_path / "recording"
 
     def read(self, text):
         self.file.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -99,12 +100,12 @@ class Test(unittest.TestCase):
 
     def test_a_trace(self):
         its = Recording.read(self.trace() and self.file)
-        self.assertEqual(its.lines[0]["call"], "cuInit")
-        self.assertEqual((its.about, its.is_cut, its.place(its.lines[0])), ({}, False, ("", 0, "")))
+        assert its.lines[0]["call"] == "cuInit"
+        assert (its.about, its.is_cut, its.place(its.lines[0])) == ({}, False, ("", 0, ""))
 
     def test_modules_and_unknown_calls(self):
         its = self.read('{"module": "libx.so", "path": "/x/libx.so"}\n' + changed(call="cuNew"))
-        self.assertEqual((its.modules, len(its.lines)), ({"libx.so": "/x/libx.so"}, 1))
+        assert (its.modules, len(its.lines)) == ({"libx.so": "/x/libx.so"}, 1)
 
     def test_a_newer_trace(self):
         """What is not known is passed over, and said; members may stand in any order."""
@@ -112,82 +113,82 @@ class Test(unittest.TestCase):
         new = {"kind": "teleport", "order": 2, "size": "far", "to": [1]}
         text = json.dumps(CALL | {"more": 1, "changes": [known, new]}, sort_keys=True) + "\n"
         its = self.read(text + changed())
-        self.assertEqual([line["changes"] for line in its.lines], [[known], []])
-        self.assertNotIn("more", its.lines[0])
-        self.assertRegex(its.missing()[0], "^A newer vmmsim .* does not know: more, teleport[.]$")
-        self.assertEqual(self.read(json.dumps(CALL, sort_keys=True) + "\n").missing(), [])
-        with self.assertRaisesRegex(Broken, "expected changes that have an order"):
+        assert [line["changes"] for line in its.lines] == [[known], []]
+        assert "more" not in its.lines[0]
+        assert re.search("^A newer vmmsim .* does not know: more, teleport[.]$", its.missing()[0])
+        assert self.read(json.dumps(CALL, sort_keys=True) + "\n").missing() == []
+        with pytest.raises(Broken, match="expected changes that have an order"):
             self.read(changed(changes=[{"kind": "map"}, new]))
 
     def test_a_newer_version(self):
         """It is shown, with a warning; where it cannot be read, that is the reason."""
         new = changed(version=lines.VERSION + 1)
         says = f"it is a trace of version {lines.VERSION + 1}, and this vmmsim knows version {lines.VERSION}"
-        self.assertTrue(self.read(new + changed()).missing()[0].startswith(f"What is shown may be wrong: {says}: "))
-        with self.assertRaisesRegex(Broken, f"line 2 is no call; expected nth as a number; {says}"):
+        assert self.read(new + changed()).missing()[0].startswith(f"What is shown may be wrong: {says}: ")
+        with pytest.raises(Broken, match=f"line 2 is no call; expected nth as a number; {says}"):
             self.read(new + changed(nth="first"))
-        with self.assertRaisesRegex(Broken, "expected nth as a number$"):
+        with pytest.raises(Broken, match="expected nth as a number$"):
             self.read(changed(nth="first"))
-        self.assertEqual(self.read(changed(version=lines.VERSION) + changed()).missing(), [])
-        with self.assertRaisesRegex(Broken, "expected the version as a number from 1"):
+        assert self.read(changed(version=lines.VERSION) + changed()).missing() == []
+        with pytest.raises(Broken, match="expected the version as a number from 1"):
             self.read(changed(version="new"))
 
     def test_times(self):
         """They only go forward, also where a line without one, as of an older recorder, is among the others."""
         timed = [json.dumps({key: (CALL | {"time": time})[key] for key in lines.KEYS}) for time in (2000, 2500, 2400)]
         text = "\n".join([*timed, changed() + timed[0].replace("2000", "3000")]) + "\n"
-        self.assertEqual(self.read(text).times(), [0, 500, 500, 500, 1000])
-        self.assertIsNone(self.read(changed()).times())
+        assert self.read(text).times() == [0, 500, 500, 500, 1000]
+        assert self.read(changed()).times() is None
 
     def test_half_a_letter(self):
         """As in an argument of a program that is no UTF-8: it could be written nowhere."""
         text = "a\udcf6b\ud800c\U0001f600\\"
         shown = "a\\xf6b?c\U0001f600\\"
         its = self.read(changed(explanation=text, callers=["\udcf6+0x1"], fault={"where": "", "why": ""}))
-        self.assertEqual((its.lines[0]["explanation"], its.exact), (shown, {"\\xf6+0x1": "\udcf6+0x1"}))
-        self.assertEqual(
-            self.read(changed(explanation="a?b").encode().replace(b"?", b"\xf6")).lines[0]["explanation"], "a\\xf6b"
+        assert (its.lines[0]["explanation"], its.exact) == (shown, {"\\xf6+0x1": "\udcf6+0x1"})
+        assert (
+            self.read(changed(explanation="a?b").encode().replace(b"?", b"\xf6")).lines[0]["explanation"] == "a\\xf6b"
         )
 
-    def test_lines_that_break_off(self):
+    def test_lines_that_break_off(self, subtests):
         """A writer was killed in the middle of a line, and another one goes on: nothing else is lost."""
         whole, other = changed(pid=1), changed(pid=2)
         for size in (1, 2, 4, 6, 7, 40, len(whole) - 2):
-            with self.subTest(size):
+            with subtests.test(size):
                 its = self.read(other + whole[:size] + other + whole)
-                self.assertEqual([line["pid"] for line in its.lines], [2, 2, 1])
-                self.assertEqual((its.torn, its.is_cut), ([2], False))
-                self.assertRegex(its.missing()[0], "^Line 2 of the recording breaks off: .* Its call is missing.$")
+                assert [line["pid"] for line in its.lines] == [2, 2, 1]
+                assert (its.torn, its.is_cut) == ([2], False)
+                assert re.search("^Line 2 of the recording breaks off: .* Its call is missing.$", its.missing()[0])
         its = self.read((whole[:40] + other) * 5 + whole[:30] + whole[:50] + other + whole[30:] + whole[:9])
-        self.assertEqual(([line["pid"] for line in its.lines], its.torn), ([2] * 6, [1, 2, 3, 4, 5, 6, 7]))
-        self.assertIn("Lines 1, 2, 3 and 4 more of the recording break off", its.missing()[0])
-        self.assertIn("is cut off", its.missing()[1])
+        assert ([line["pid"] for line in its.lines], its.torn) == ([2] * 6, [1, 2, 3, 4, 5, 6, 7])
+        assert "Lines 1, 2, 3 and 4 more of the recording break off" in its.missing()[0]
+        assert "is cut off" in its.missing()[1]
 
     def test_the_rest_of_a_line_alone(self):
-        with self.assertRaisesRegex(Broken, "line 2 is no JSON"):
+        with pytest.raises(Broken, match="line 2 is no JSON"):
             self.read(changed() + changed()[40:])
 
     def test_an_empty_one(self):
         its = self.read("")
-        self.assertEqual((its.lines, its.is_cut), ([], False))
+        assert (its.lines, its.is_cut) == ([], False)
 
     def test_a_last_line_that_is_cut(self):
         its = self.read(changed() * 2 + changed()[:40])
-        self.assertEqual((len(its.lines), its.is_cut), (2, True))
+        assert (len(its.lines), its.is_cut) == (2, True)
 
     def test_a_last_line_without_its_end(self):
         its = self.read(changed() + changed()[:-1])
-        self.assertEqual((len(its.lines), its.is_cut), (2, False))
+        assert (len(its.lines), its.is_cut) == (2, False)
 
     def test_compressed(self):
         text = gzip.compress((changed() * 3000).encode())
-        self.assertEqual(len(self.read(text).lines), 3000)
+        assert len(self.read(text).lines) == 3000
         its = self.read(text[: len(text) // 2])
-        self.assertTrue(its.is_cut and 0 < len(its.lines) < 3000)
-        with self.assertRaisesRegex(Broken, "cannot be decompressed"):
+        assert its.is_cut and 0 < len(its.lines) < 3000
+        with pytest.raises(Broken, match="cannot be decompressed"):
             self.read(text[:200] + bytes(100) + text[300:])
 
-    def test_what_is_no_recording(self):
+    def test_what_is_no_recording(self, subtests):
         for text, words in {
             "no JSON\n": "line 1 is no JSON; expected an object",
             "no JSON": "line 1 is no JSON",
@@ -216,32 +217,32 @@ class Test(unittest.TestCase):
             '{"about": {"places": {"x+0x1": [["x.cu", "1", ""]]}}}\n': "as the places of x",
             '{"about": {"gpus": 1}}\n' * 2: "line 2 is a second one",
         }.items():
-            with self.subTest(text[:60]), self.assertRaisesRegex(Broken, f"{self.file} is no recording: .*{words}"):
+            with subtests.test(text[:60]), pytest.raises(Broken, match=f"{self.file} is no recording: .*{words}"):
                 self.read(text)
 
     def test_what_cannot_be_read(self):
-        with self.assertRaisesRegex(Broken, "cannot be read: No such file"):
+        with pytest.raises(Broken, match="cannot be read: No such file"):
             Recording.read(self.scratch / "none")
-        with self.assertRaisesRegex(Broken, "cannot be read: Is a directory"):
+        with pytest.raises(Broken, match="cannot be read: Is a directory"):
             Recording.read(self.scratch)
 
     # --- After a run
 
-    def test_what_it_is_about(self):
+    def test_what_it_is_about(self, subtests):
         text = self.trace()
-        self.assertEqual(recording.finish(self.file, [PROGRAM], "8 simulated GPUs", 8, 3), [])
-        self.assertTrue(self.file.read_bytes().startswith(text))
+        assert recording.finish(self.file, [PROGRAM], "8 simulated GPUs", 8, 3) == []
+        assert self.file.read_bytes().startswith(text)
         its = Recording.read(self.file)
         about = its.about
-        self.assertEqual((about["command"], about["where"], about["gpus"]), ([PROGRAM], "8 simulated GPUs", 8))
-        self.assertEqual((about["status"], its.is_cut), (3, False))
-        self.assertEqual(about["sources"], {"recorded.cu": (HERE / "recorded.cu").read_text()})
+        assert (about["command"], about["where"], about["gpus"]) == ([PROGRAM], "8 simulated GPUs", 8)
+        assert (about["status"], its.is_cut) == (3, False)
+        assert about["sources"] == {"recorded.cu": (HERE / "recorded.cu").read_text()}
         for line in its.lines[:-1]:  # the last is the exit; in the line that is told stands the call
-            with self.subTest(line):
+            with subtests.test(line):
                 file, number, function = its.place(line)
-                self.assertTrue(function)
+                assert function
                 text = its.source(file).splitlines()[number - 1]
-                self.assertIn("<<<" if line["call"] == "cudaLaunchKernel" else line["call"].partition("_")[0], text)
+                assert ("<<<" if line["call"] == "cudaLaunchKernel" else line["call"].partition("_")[0]) in text
 
     def test_who_called_a_function_that_calls(self):
         self.file.write_text(changed(callers=["own+0x10", "own+0x20", "own+0x30"]))
@@ -253,10 +254,10 @@ class Test(unittest.TestCase):
         line = json.dumps({"about": {"places": told, "sources": {"check.h": "it", "own.cu": "it"}}})
         recording.append(self.file, line + "\n", False)
         its = Recording.read(self.file)
-        self.assertEqual(its.place(its.lines[0]), ("check.h", 3, "check"))
-        self.assertEqual(its.led_there(its.lines[0]), ["own.cu:7", "own.cu:9", "own.cu:11"])
+        assert its.place(its.lines[0]) == ("check.h", 3, "check")
+        assert its.led_there(its.lines[0]) == ["own.cu:7", "own.cu:9", "own.cu:11"]
 
-    def test_long_names_of_functions(self):
+    def test_long_names_of_functions(self, subtests):
         long = "c10::cuda::Native::(anonymous namespace)::ExpandableSegment::map"
         for name, shown in (
             ("f(int)", "f(int)"),
@@ -266,22 +267,22 @@ class Test(unittest.TestCase):
             (f"void {long}<int (*)(int), std::vector<int> >(std::vector<int>)", f"void {long}<...>(...)"),
             ("(" * 100, "((...)"),
         ):
-            with self.subTest(name):
-                self.assertEqual(recording.shortened(name), shown)
+            with subtests.test(name):
+                assert recording.shortened(name) == shown
 
-    def test_a_cut_one_is_ended(self):
+    def test_a_cut_one_is_ended(self, subtests):
         text = self.trace()
         for size, block in ((0, 1 << 20), (150, 64)):
-            with self.subTest(size):
+            with subtests.test(size):
                 self.file.write_bytes(text + changed()[:size].encode())
                 longest, recording.LONGEST_LINE = recording.LONGEST_LINE, max(block, 20_000)
                 recording.append(self.file, '{"about": {}}\n', bool(size))
                 recording.LONGEST_LINE = longest
-                self.assertEqual(self.file.read_bytes(), text + b'{"about": {}}\n')
+                assert self.file.read_bytes() == text + b'{"about": {}}\n'
         self.file.write_bytes(text + b'{"pid": 1')
         recording.finish(self.file, [PROGRAM], "", 1, 0)
         its = Recording.read(self.file)
-        self.assertEqual((len(its.lines), its.is_cut, its.about["status"]), (text.count(b"\n"), True, 0))
+        assert (len(its.lines), its.is_cut, its.about["status"]) == (text.count(b"\n"), True, 0)
 
     # --- Writing
 
@@ -289,13 +290,13 @@ class Test(unittest.TestCase):
         script = "import ctypes, os, resource, signal\ncuda = ctypes.CDLL('libcuda.so.1')\n" + script
         command = [VMMSIM, "--trace", trace, sys.executable, "-c", script, *words]
         done = subprocess.run(command, capture_output=True, timeout=60, **options)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        assert done.returncode == 0, done.stderr
         return done.stderr.decode()
 
     def test_a_full_disk(self):
         said = self.simulated("for _ in range(9): cuda.cuInit(0)", "/dev/full")
         why = "No space left on device"
-        self.assertEqual(said, f"vmmsim: cannot write the trace: {why}: it ends here, and the program goes on\n")
+        assert said == f"vmmsim: cannot write the trace: {why}: it ends here, and the program goes on\n"
 
     def test_a_file_that_may_not_grow(self):
         """The part of a line that had room is there, and the signal does not end the program."""
@@ -304,10 +305,10 @@ class Test(unittest.TestCase):
             "resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"
         )
         said = self.simulated(script + "for _ in range(9): cuda.cuDeviceGetCount(None)", self.file, self.file)
-        self.assertEqual(said.count("\n"), 1, said)
-        self.assertIn("cannot write the trace: File too large", said)
+        assert said.count("\n") == 1, said
+        assert "cannot write the trace: File too large" in said
         its = Recording.read(self.file)
-        self.assertEqual(([line["call"] for line in its.lines], its.is_cut), (["cuInit"], True))
+        assert ([line["call"] for line in its.lines], its.is_cut) == (["cuInit"], True)
 
     def test_a_descriptor_that_is_closed(self):
         """The program's own file gets none of the lines."""
@@ -320,8 +321,8 @@ assert os.open(os.sys.argv[2], os.O_WRONLY | os.O_CREAT) == fd
 for _ in range(3): cuda.cuDeviceGetCount(None)
 """
         said = self.simulated(script, self.file, os.path.realpath(self.file), own)
-        self.assertEqual((said.count("\n"), "the program has closed its file" in said), (1, True), said)
-        self.assertEqual(own.read_bytes(), b"")
+        assert (said.count("\n"), "the program has closed its file" in said) == (1, True), said
+        assert own.read_bytes() == b""
 
     def test_signals_while_it_writes(self):
         """What a handler interrupts goes on where it was: here in a pipe that has less room than a line."""
@@ -341,13 +342,13 @@ for _ in range(3): cuda.cuDeviceGetCount(None)
         reader.join(timeout=60)
         self.file.unlink()
         lines = self.read(text[0]).lines
-        self.assertEqual((said, [line["number"] for line in lines]), ("", list(range(1, len(lines) + 1))))
-        self.assertEqual(len(lines), 300)
+        assert (said, [line["number"] for line in lines]) == ("", list(range(1, len(lines) + 1)))
+        assert len(lines) == 300
 
     def test_without_its_end_it_gets_one(self):
         self.file.write_text(changed()[:-1])
         recording.finish(self.file, ["no-such-program"], "", 1, 0)
-        self.assertEqual(len(Recording.read(self.file).lines), 1)
+        assert len(Recording.read(self.file).lines) == 1
 
     def test_no_room(self):
         text = self.trace()
@@ -355,12 +356,12 @@ for _ in range(3): cuda.cuDeviceGetCount(None)
         handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(text) + 100, before[1]))
         try:
-            with self.assertRaises(OSError):
+            with pytest.raises(OSError):
                 recording.finish(self.file, [PROGRAM], "", 1, 0)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
             signal.signal(signal.SIGXFSZ, handler)
-        self.assertEqual(self.file.read_bytes(), text)
+        assert self.file.read_bytes() == text
 
     # --- Lines of the source
 
@@ -379,9 +380,9 @@ for _ in range(3): cuda.cuDeviceGetCount(None)
         program = self.build("int f() {\n  return 3;\n}\nint main() { return f(); }\n", "-g", "-no-pie")
         done = subprocess.run(["readelf", "-lW", program], capture_output=True, text=True, check=True)
         first = int(next(line.split()[2] for line in done.stdout.splitlines() if line.split()[:1] == ["LOAD"]), 16)
-        self.assertGreater(first, 0)
+        assert first > 0
         at = self.offsets(program)["f()"] - first
-        self.assertEqual(places.places(program, [at]), {at: [(str(self.scratch / "own.cc"), 1, "f()")]})
+        assert places.places(program, [at]) == {at: [(str(self.scratch / "own.cc"), 1, "f()")]}
 
     def test_without_debug_lines(self):
         shown = '__attribute__((visibility("default"), noinline))'
@@ -390,35 +391,33 @@ for _ in range(3): cuda.cuDeviceGetCount(None)
         library = self.build(text, "-shared", "-fPIC")
         its = self.offsets(library)
         wanted = [its["first()"], its["hidden()"], its["last()"]]
-        self.assertEqual(
-            [it[0][2] for it in places.places(library, wanted).values()], ["first()", "hidden()", "last()"]
-        )
+        assert [it[0][2] for it in places.places(library, wanted).values()] == ["first()", "hidden()", "last()"]
         subprocess.run(["strip", library], check=True)  # a name of something else would be a guess
         found = places.places(library, wanted)
-        self.assertEqual(found, {wanted[0]: [("", 0, "first()")], wanted[2]: [("", 0, "last()")]})
+        assert found == {wanted[0]: [("", 0, "first()")], wanted[2]: [("", 0, "last()")]}
 
     def test_what_is_no_program(self):
         for text in (b"#!/bin/sh\n", b"\x7fELF\x02\x01" + bytes(20), pathlib.Path(PROGRAM).read_bytes()[:5000]):
             self.file.write_bytes(text)
-            with self.assertRaises(ValueError):
+            with pytest.raises(ValueError):
                 places.places(self.file, [1])
         self.file.write_text(changed(callers=["own+0x10", "gone+0x10", "unknown", "+0x1", "x+0y"]))
         own = self.scratch / "own"
         own.write_text("no program")
         own.chmod(0o700)
-        self.assertRegex(recording.finish(self.file, [str(own)], "", 1, 0)[0], "^no lines of own can be told: ")
+        assert re.search("^no lines of own can be told: ", recording.finish(self.file, [str(own)], "", 1, 0)[0])
 
     def test_a_module_that_is_gone(self):
         self.file.write_text('{"module": "libx.so", "path": "/no/libx.so"}\n' + changed(callers=["libx.so+0x10"]))
         wrong = recording.finish(self.file, ["true"], "", 1, 0)
-        self.assertEqual(wrong, ["no lines of libx.so can be told: /no/libx.so is gone"])
+        assert wrong == ["no lines of libx.so can be told: /no/libx.so is gone"]
 
     def test_without_addr2line(self):
         program = self.build("int main() { return 0; }\n", "-g")
         self.file.write_text(changed(callers=[f"own+{self.offsets(program)['main'] + 1:#x}"]))
         with unittest.mock.patch.dict(os.environ, {"PATH": "/nonexistent"}):
             wrong = recording.finish(self.file, [str(program)], "", 1, 0)
-        self.assertEqual(wrong, ["no lines of own can be told: addr2line is missing: install binutils"])
+        assert wrong == ["no lines of own can be told: addr2line is missing: install binutils"]
 
     def test_the_library_of_a_program(self):
         directory = self.scratch / "a directory"
@@ -432,11 +431,11 @@ for _ in range(3): cuda.cuDeviceGetCount(None)
         subprocess.run([CXX, self.scratch / "own.cc", *options, "-o", program], check=True)
         at = self.offsets(library)["part()"] + 1
         self.file.write_text(changed(callers=[f"libpart.so+{at:#x}"]))
-        self.assertEqual(recording.finish(self.file, [str(program)], "", 1, 0), [])
+        assert recording.finish(self.file, [str(program)], "", 1, 0) == []
         its = Recording.read(self.file)
-        self.assertEqual(its.place(its.lines[0]), ("part.cc", 1, "part()"))
+        assert its.place(its.lines[0]) == ("part.cc", 1, "part()")
 
-    def test_paths_that_are_odd(self):
+    def test_paths_that_are_odd(self, subtests):
         """The lines of a program, whether its path is UTF-8 or not."""
         text = """#include <dlfcn.h>
 int main() {
@@ -444,18 +443,20 @@ int main() {
 }
 """
         for name, shown in (("größe".encode(), "größe"), (b"gr\xf6\xdfe", r"gr\xf6\xdfe")):
-            with self.subTest(shown):
+            with subtests.test(shown):
                 program = os.path.join(os.fsencode(self.scratch), name)
                 with open(program + b".cc", "w") as source:
                     source.write(text)
                 subprocess.run([CXX, "-g", program + b".cc", "-o", program], check=True)
                 subprocess.run([VMMSIM, "--trace", self.file, b"./" + name], check=True, cwd=self.scratch)
-                self.assertEqual(recording.finish(self.file, [os.fsdecode(program)], "", 8, 0), [])
+                assert recording.finish(self.file, [os.fsdecode(program)], "", 8, 0) == []
                 its = Recording.read(self.file)
-                self.assertEqual(its.place(its.lines[0]), (f"{shown}.cc", 3, "main"))
-                self.assertEqual(its.source(f"{shown}.cc"), text)
+                assert its.place(its.lines[0]) == (f"{shown}.cc", 3, "main")
+                assert its.source(f"{shown}.cc") == text
 
-    @unittest.skipUnless((3, 10) <= sys.version_info < (3, 14), "of other releases of Python no lines are known")
+    @pytest.mark.skipif(
+        not (3, 10) <= sys.version_info < (3, 14), reason="of other releases of Python no lines are known"
+    )
     def test_a_path_of_python_that_is_odd(self):
         program = os.path.join(os.fsencode(self.scratch), b"pr\xfcgel.py")
         with open(program, "w") as source:
@@ -463,10 +464,12 @@ int main() {
         subprocess.run([VMMSIM, "--trace", self.file, sys.executable, "-B", program], check=True, timeout=60)
         recording.finish(self.file, [sys.executable, os.fsdecode(program)], "", 8, 0)
         its = Recording.read(self.file)
-        self.assertEqual(its.place(its.lines[0]), (r"pr\xfcgel.py", 2, "<module>"))
-        self.assertIn("cuInit(0)", its.source(r"pr\xfcgel.py"))
+        assert its.place(its.lines[0]) == (r"pr\xfcgel.py", 2, "<module>")
+        assert "cuInit(0)" in its.source(r"pr\xfcgel.py")
 
-    @unittest.skipUnless((3, 10) <= sys.version_info < (3, 14), "of other releases of Python no lines are known")
+    @pytest.mark.skipif(
+        not (3, 10) <= sys.version_info < (3, 14), reason="of other releases of Python no lines are known"
+    )
     def test_lines_of_python(self):
         """Those of the program's own files, also where a package called."""
         package = self.scratch / "site-packages"
@@ -479,74 +482,75 @@ int main() {
         its = Recording.read(self.file)
         calls = [line for line in its.lines if line["call"] == "cuDeviceGetCount"]
         lines, functions = ([place[at] for place in map(its.place, calls)] for at in (1, 2))
-        self.assertEqual(lines, [10, 14, 14, 23, *[10] * 3000])
-        self.assertEqual(functions[:4], ["ask", "<module>", "<module>", "<module>"])
-        self.assertEqual([its.led_there(call) for call in calls[:2]], [["prügel.py:13"], []])
-        self.assertEqual(its.about["sources"], {"prügel.py": PYTHON})
-        self.assertIn(f"{package}/packed.py:3:call", calls[1]["callers"])
+        assert lines == [10, 14, 14, 23, *[10] * 3000]
+        assert functions[:4] == ["ask", "<module>", "<module>", "<module>"]
+        assert [its.led_there(call) for call in calls[:2]] == [["prügel.py:13"], []]
+        assert its.about["sources"] == {"prügel.py": PYTHON}
+        assert f"{package}/packed.py:3:call" in calls[1]["callers"]
 
     def test_a_source_that_was_changed(self):
         program = self.build("int f() {\n  return 3;\n}\nint main() { return f(); }\n", "-g")
         os.utime(self.scratch / "own.cc", (2e9, 2e9))
         self.file.write_text(changed(callers=[f"own+{self.offsets(program)['f()'] + 1:#x}"]))
-        self.assertRegex(recording.finish(self.file, [str(program)], "", 1, 0)[0], "own.cc is newer than the program")
-        self.assertIn("own.cc", Recording.read(self.file).about["sources"])
+        assert re.search("own.cc is newer than the program", recording.finish(self.file, [str(program)], "", 1, 0)[0])
+        assert "own.cc" in Recording.read(self.file).about["sources"]
 
     def test_names_that_are_the_same(self):
         paths = ["/a/b/x.cu", "/a/c/x.cu", "/a/y.cu", "x.cu"]
-        self.assertEqual(
-            recording.short_names(paths),
-            {"/a/b/x.cu": "b/x.cu", "/a/c/x.cu": "c/x.cu", "/a/y.cu": "y.cu", "x.cu": "x.cu"},
-        )
+        assert recording.short_names(paths) == {
+            "/a/b/x.cu": "b/x.cu",
+            "/a/c/x.cu": "c/x.cu",
+            "/a/y.cu": "y.cu",
+            "x.cu": "x.cu",
+        }
 
     def test_sources_are_bounded(self):
         large, small = self.scratch / "large.cu", self.scratch / "small.cu"
         large.write_bytes(bytes(recording.MOST_SOURCE + 1))
         small.write_text("it")
         its = recording.read_sources({str(large): "large.cu", str(small): "small.cu", "/no/file": "file"})
-        self.assertEqual(its, {"small.cu": "it"})
+        assert its == {"small.cu": "it"}
         header = "/usr/include/stdio.h"
-        self.assertEqual(recording.read_sources({header: "stdio.h"}), {})
+        assert recording.read_sources({header: "stdio.h"}) == {}
 
 
-class Schema(unittest.TestCase):
-    """What reads a line, what writes it and the page that tells of it have the members and kinds of schema.json."""
-
-    @unittest.skipUnless(jsonschema, "there is no jsonschema")
-    def test_a_real_trace(self):
-        """It is as the schema says, with the version in its first line; and the schema refuses what is wrong."""
-        validator = jsonschema.Draft202012Validator(lines.SCHEMA)
-        with tempfile.NamedTemporaryFile() as file:
-            subprocess.run([VMMSIM, "--trace", file.name, PROGRAM], capture_output=True, check=True)
-            traced = [json.loads(line) for line in file]
-        self.assertEqual([error.message for line in traced for error in validator.iter_errors(line)], [])
-        self.assertEqual([line.get("version") for line in traced[:2]], [lines.VERSION, None])
-        self.assertGreater(len({change["kind"] for line in traced for change in line["changes"]}), 5)
-        moved = {"kind": "map", "order": 1, "address": "0x10", "size": 1}
-        for wrong in ({"nth": "1"}, {"changes": [moved]}, {"changes": [moved | {"kind": "move"}]}, {"version": 2}):
-            with self.subTest(wrong):
-                self.assertFalse(validator.is_valid(CALL | wrong))
-        self.assertTrue(validator.is_valid(CALL | {"changes": [moved | {"handle": 1}]}))
-
-    def test_kinds(self):
-        text = (HERE.parent / "trace/line.h").read_text()
-        table = re.search(r"string_view kinds\[\] = \{(.*?)\};", text, re.DOTALL)[1]
-        self.assertEqual(set(re.findall(r'"(\w+)"', table)), set(lines.CHANGES))
-        self.assertEqual(set(model.HANDLERS), set(lines.CHANGES))
-
-    def test_members(self):
-        text = (HERE.parent / "trace/line.cc").read_text()
-        format = "".join(re.findall(r'R"\((.*?)\)"', text[text.index("std::snprintf") :], re.DOTALL))
-        self.assertEqual(re.findall(r'"(\w+)":', format), list(lines.KEYS))
-        version = re.search(r'char version\[\] = "(\d+)";', (HERE.parent / "trace/line.h").read_text())[1]
-        self.assertEqual(version, str(lines.VERSION))
-
-    def test_the_words(self):
-        """README.md has each member and each kind."""
-        text = (HERE.parent / "trace/README.md").read_text()
-        rows = set(re.findall(r"`(\w+)`", "".join(re.findall(r"(?m)^\|([^|]*)\|", text))))
-        self.assertEqual(rows, {*lines.KEYS, *lines.CHANGES, *lines.NO_CALLS, *lines.EXTRA})
+"""What reads a line, what writes it and the page that tells of it have the members and kinds of schema.json."""
 
 
-if __name__ == "__main__":
-    unittest.main()
+@pytest.mark.skipif(not jsonschema, reason="there is no jsonschema")
+def test_a_real_trace(subtests):
+    """It is as the schema says, with the version in its first line; and the schema refuses what is wrong."""
+    validator = jsonschema.Draft202012Validator(lines.SCHEMA)
+    with tempfile.NamedTemporaryFile() as file:
+        subprocess.run([VMMSIM, "--trace", file.name, PROGRAM], capture_output=True, check=True)
+        traced = [json.loads(line) for line in file]
+    assert [error.message for line in traced for error in validator.iter_errors(line)] == []
+    assert [line.get("version") for line in traced[:2]] == [lines.VERSION, None]
+    assert len({change["kind"] for line in traced for change in line["changes"]}) > 5
+    moved = {"kind": "map", "order": 1, "address": "0x10", "size": 1}
+    for wrong in ({"nth": "1"}, {"changes": [moved]}, {"changes": [moved | {"kind": "move"}]}, {"version": 2}):
+        with subtests.test(wrong):
+            assert not validator.is_valid(CALL | wrong)
+    assert validator.is_valid(CALL | {"changes": [moved | {"handle": 1}]})
+
+
+def test_kinds():
+    text = (HERE.parent / "trace/line.h").read_text()
+    table = re.search(r"string_view kinds\[\] = \{(.*?)\};", text, re.DOTALL)[1]
+    assert set(re.findall(r'"(\w+)"', table)) == set(lines.CHANGES)
+    assert set(model.HANDLERS) == set(lines.CHANGES)
+
+
+def test_members():
+    text = (HERE.parent / "trace/line.cc").read_text()
+    format = "".join(re.findall(r'R"\((.*?)\)"', text[text.index("std::snprintf") :], re.DOTALL))
+    assert re.findall(r'"(\w+)":', format) == list(lines.KEYS)
+    version = re.search(r'char version\[\] = "(\d+)";', (HERE.parent / "trace/line.h").read_text())[1]
+    assert version == str(lines.VERSION)
+
+
+def test_the_words():
+    """README.md has each member and each kind."""
+    text = (HERE.parent / "trace/README.md").read_text()
+    rows = set(re.findall(r"`(\w+)`", "".join(re.findall(r"(?m)^\|([^|]*)\|", text))))
+    assert rows == {*lines.KEYS, *lines.CHANGES, *lines.NO_CALLS, *lines.EXTRA}

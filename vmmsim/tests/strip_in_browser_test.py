@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """The strip in a real browser: a part of it, calls and time as its axis, what is under the pointer."""
 
-import pathlib
 import re
-import tempfile
-import unittest
 
 from vmmsim.tests import sample
 from vmmsim.tests.browser import BrowserTest
@@ -26,15 +23,14 @@ def slow_start():
     return writer
 
 
-class StripInBrowserTest(BrowserTest):
+class TestStrip(BrowserTest):
     @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        scratch = tempfile.TemporaryDirectory(prefix="a strip ")
-        cls.addClassCleanup(scratch.cleanup)
+    def setup_class(cls):
+        super().setup_class()
+        scratch = cls.scratch_directory()
         recordings = [slow_start().recording(), sample.timed(6, 1000).recording()]
         runs = [(recording, steps(recording)) for recording in recordings]
-        cls.file, cls.two = (pathlib.Path(scratch.name, name) for name in ("strip.html", "two.html"))
+        cls.file, cls.two = (scratch / name for name in ("strip.html", "two.html"))
         cls.file.write_text(page(*runs[0]))
         cls.two.write_text(page_of_two(runs))
 
@@ -72,20 +68,20 @@ class StripInBrowserTest(BrowserTest):
     def test_a_part_of_the_calls(self):
         self.at("#step=20")
         whole = self.drawn()
-        self.assertEqual(whole[:6], [0, 0, 2, 2, 4, 4])
-        self.assertTrue(self.button("Zoom out").is_disabled())
+        assert whole[:6] == [0, 0, 2, 2, 4, 4]
+        assert self.button("Zoom out").is_disabled()
         self.button("Zoom in").click()
-        self.assertEqual(self.drawn(), whole[10:30])
-        self.assertAlmostEqual(self.cursor(), 9.5 / 20, delta=0.01)
+        assert self.drawn() == whole[10:30]
+        assert abs(self.cursor() - 9.5 / 20) < 0.01
         self.page.wait_for_url("**#step=20,10-30")
-        self.assertEqual(self.labels()[0], "11 · 100 µs")
+        assert self.labels()[0] == "11 · 100 µs"
         self.page.mouse.click(*self.place(2.5 / 20))
-        self.assertEqual(self.step(), 13)
+        assert self.step() == 13
         self.button("Later").click()
-        self.assertEqual(self.drawn(), whole[20:])
+        assert self.drawn() == whole[20:]
         self.page.keyboard.press("ArrowRight")  # what is stepped to is seen
-        self.assertEqual(self.step(), 14)
-        self.assertTrue(0 < self.cursor() < 1, "the step is not seen")
+        assert self.step() == 14
+        assert 0 < self.cursor() < 1, "the step is not seen"
         self.page.mouse.move(*self.place(0.5))
         self.page.keyboard.down("Control")
         for _ in range(10):
@@ -93,63 +89,63 @@ class StripInBrowserTest(BrowserTest):
         self.page.keyboard.up("Control")
         self.page.wait_for_function("document.querySelector('.vmm-lane svg').viewBox.baseVal.width == 8")
         self.page.keyboard.press("0")
-        self.assertEqual(self.drawn(), whole)
+        assert self.drawn() == whole
         self.page.mouse.move(*self.place(0.25))
         self.page.keyboard.down("Shift")
         self.page.mouse.down()
         self.page.mouse.move(*self.place(0.75))
         self.page.mouse.up()
         self.page.keyboard.up("Shift")
-        self.assertEqual(self.drawn(), whole[10:30])
-        self.assertEqual(self.step(), 14, "to choose a part is no step")
+        assert self.drawn() == whole[10:30]
+        assert self.step() == 14, "to choose a part is no step"
         self.at("#step=12,held,5-25")
-        self.assertEqual(self.drawn(), whole[5:25])
-        self.assertTrue(self.page.locator(".vmm-held").is_visible())
+        assert self.drawn() == whole[5:25]
+        assert self.page.locator(".vmm-held").is_visible()
 
     def test_time(self):
         self.at("#step=11")
         self.button("The axis: time").click()
-        self.assertAlmostEqual(self.cursor(), 100 / (970 * 1.01), delta=0.005)
-        self.assertEqual(self.labels()[2], "490 µs")
+        assert abs(self.cursor() - 100 / (970 * 1.01)) < 0.005
+        assert self.labels()[2] == "490 µs"
         self.page.mouse.click(*self.place(115 / (970 * 1.01)))
-        self.assertEqual(self.step(), 11, "it lasts until the next")
+        assert self.step() == 11, "it lasts until the next"
         self.page.wait_for_url("**#step=11,t")
         self.page.keyboard.press("w")
-        self.assertIn("#step=11,t50-540", self.page.locator(".vmm-link").get_attribute("href"))
+        assert "#step=11,t50-540" in self.page.locator(".vmm-link").get_attribute("href")
         self.page.keyboard.press("t")
-        self.assertEqual(self.labels()[0], "step 1 · 0 µs")
+        assert self.labels()[0] == "step 1 · 0 µs"
 
     def test_what_is_told(self):
         self.at("#step=20")
         tip = self.page.locator(".vmm-strip .vmm-tip")
         self.page.mouse.move(*self.place(5.5 / CALLS))
-        self.assertEqual(tip.inner_text(), "step 6 of 40: cuMemCreate; GPU 0: 4 MiB mapped, 2 MiB not mapped; at 50 µs")
+        assert tip.inner_text() == "step 6 of 40: cuMemCreate; GPU 0: 4 MiB mapped, 2 MiB not mapped; at 50 µs"
         self.page.keyboard.press("Escape")
         self.page.mouse.move(5, 5)
-        self.assertFalse(tip.is_visible())
+        assert not tip.is_visible()
         self.page.get_by_role("slider", name="Step").focus()
         self.page.keyboard.press("ArrowRight")
-        self.assertRegex(tip.inner_text(), r"^step 21 of 40: cuMem")
+        assert re.search(r"^step 21 of 40: cuMem", tip.inner_text())
         self.page.keyboard.press("Escape")
-        self.assertFalse(tip.is_visible())
+        assert not tip.is_visible()
 
     def test_two_runs(self):
         """One scale of memory and of calls, and the peaks one above the other; what is looked at is so in both."""
         self.at("", self.two)
         paths, peaks = self.page.locator(".vmm-both path.vmm-mapped"), self.page.locator(".vmm-both .vmm-peak")
-        self.assertEqual(paths.nth(1).get_attribute("d"), "M0 1000H36V950H38V900H40V1000z")
+        assert paths.nth(1).get_attribute("d") == "M0 1000H36V950H38V900H40V1000z"
         one, other = (each.bounding_box()["x"] for each in peaks.all())
-        self.assertAlmostEqual(one, other, delta=1)
-        self.assertEqual(self.page.locator(".vmm-both .vmm-tools").count(), 1)
+        assert abs(one - other) < 1
+        assert self.page.locator(".vmm-both .vmm-tools").count() == 1
         self.page.locator(".vmm-both .vmm-over").nth(1).click(position={"x": 1, "y": 20})
-        self.assertRegex(self.page.locator(".vmm-number").nth(1).inner_text(), "^step 1 of 6")
+        assert re.search("^step 1 of 6", self.page.locator(".vmm-number").nth(1).inner_text())
         self.page.locator(".vmm-both").get_by_role("button", name="Zoom in", exact=True).click()
         widths = self.page.locator(".vmm-both .vmm-lane svg").evaluate_all(
             "(all) => all.map((one) => one.viewBox.baseVal.width)"
         )
-        self.assertEqual(widths, [20, 20])
+        assert widths == [20, 20]
         one, other = (each.bounding_box()["x"] for each in peaks.all())
-        self.assertAlmostEqual(one, other, delta=1)
+        assert abs(one - other) < 1
         self.expect_accessible()
 
     def test_threads_streams_and_the_launch_of_a_fault(self):
@@ -163,14 +159,14 @@ class StripInBrowserTest(BrowserTest):
         file = self.file.with_name("threads.html")
         file.write_text(page(recording, steps(recording)))
         self.at("#step=4", file)
-        self.assertEqual(self.page.locator(".vmm-events > span").all_inner_texts(), ["thread 1", "thread 2"])
-        self.assertEqual(self.page.locator("[data-number='2'] .vmm-stream").inner_text(), "S1")
-        self.assertEqual(self.page.locator(".vmm-stream").count(), 1)
+        assert self.page.locator(".vmm-events > span").all_inner_texts() == ["thread 1", "thread 2"]
+        assert self.page.locator("[data-number='2'] .vmm-stream").inner_text() == "S1"
+        assert self.page.locator(".vmm-stream").count() == 1
         self.page.get_by_role("searchbox", name="Find").fill("s1")
-        self.assertEqual(self.page.get_by_role("option").count(), 1)
+        assert self.page.get_by_role("option").count() == 1
         self.page.get_by_role("searchbox", name="Find").fill("")
         self.page.locator(".vmm-caption").get_by_role("link", name="step 3").click()
-        self.assertEqual(self.step(), 3)
+        assert self.step() == 3
 
     def test_every_look(self):
         self.at("#step=20,t100-400")
@@ -180,9 +176,5 @@ class StripInBrowserTest(BrowserTest):
                 self.page.emulate_media(color_scheme=theme)
                 wide = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
                 self.page.mouse.move(*self.place(0.9))
-                self.assertEqual(self.page.evaluate(wide), 0, f"{width}: the page scrolls sideways")
+                assert self.page.evaluate(wide) == 0, f"{width}: the page scrolls sideways"
                 self.expect_accessible()
-
-
-if __name__ == "__main__":
-    unittest.main()

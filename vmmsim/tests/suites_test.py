@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""Suites of tests run under vmmsim as they are: of CTest and of pytest. suites_test.py VMMSIM CXX CMAKE NVCC."""
+"""Suites of tests run under vmmsim as they are: of CTest and of pytest."""
 
-import importlib.util
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
-import unittest
 
-NVCC, CMAKE, CXX = sys.argv.pop(4), pathlib.Path(sys.argv.pop(3)), sys.argv.pop(2)
-VMMSIM = pathlib.Path(sys.argv.pop(1)).resolve()
+import pytest
+
+from vmmsim.tests.built import BUILT
+
+NVCC, CMAKE, CXX = BUILT["nvcc"], pathlib.Path(BUILT["cmake"]), BUILT["cxx"]
+VMMSIM = pathlib.Path(BUILT["vmmsim"])
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
-HAS_PYTEST = importlib.util.find_spec("pytest")
 LIMIT = 240  # seconds for anything
 
 PROJECT = """
@@ -58,11 +58,11 @@ def test_allocates(size):
 REASON = "vmmsim: cuMemAlloc(bytesize = 0) answers CUDA_ERROR_INVALID_VALUE: "
 
 
-class Suites(unittest.TestCase):
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory(prefix="vmmsim suite ")
-        self.addCleanup(scratch.cleanup)
-        self.scratch = pathlib.Path(scratch.name)
+class TestSuites:
+    @pytest.fixture(autouse=True)
+    def suite(self, tmp_path):
+        self.scratch = tmp_path / "vmmsim suite"
+        self.scratch.mkdir()
         self.log = self.scratch / "log"
 
     def run_here(self, *words):
@@ -76,32 +76,30 @@ class Suites(unittest.TestCase):
         (self.scratch / "allocates.cc").write_text(ALLOCATES)
         for words in (["-S", ".", "-B", "build", f"-DCMAKE_CXX_COMPILER={CXX}"], ["--build", "build"]):
             done = self.run_here(CMAKE, *words)
-            self.assertEqual(done.returncode, 0, done)
+            assert done.returncode == 0, done
         done = self.run_here(
             VMMSIM, "--explain", "--log", self.log, CMAKE.with_name("ctest"), "--test-dir", "build", "-j2"
         )
-        self.assertEqual(done.returncode, 8, done)  # as ctest says that a test has failed
-        self.assertRegex(done.stdout, r"right \.+ +Passed")
-        self.assertRegex(done.stdout, r"wrong \.+\*+Failed")
-        self.assertNotIn(REASON, done.stdout + done.stderr)  # ctest has captured it
-        self.assertEqual(len(self.reasons()), 1)
+        assert done.returncode == 8, done  # as ctest says that a test has failed
+        assert re.search(r"right \.+ +Passed", done.stdout)
+        assert re.search(r"wrong \.+\*+Failed", done.stdout)
+        assert REASON not in done.stdout + done.stderr  # ctest has captured it
+        assert len(self.reasons()) == 1
 
-    @unittest.skipUnless(HAS_PYTEST, "no pytest (tests/requirements-python.txt)")
     def test_pytest(self):
         (self.scratch / "test_allocates.py").write_text(PYTEST)
         words = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-v", "--tb=no"]
         done = self.run_here(VMMSIM, "--explain", "--log", self.log, *words)
-        self.assertEqual(done.returncode, 1, done)
-        self.assertIn("1 failed, 1 passed", done.stdout)
-        self.assertNotIn(REASON, done.stdout + done.stderr)
-        self.assertEqual(len(self.reasons()), 1)
+        assert done.returncode == 1, done
+        assert "1 failed, 1 passed" in done.stdout
+        assert REASON not in done.stdout + done.stderr
+        assert len(self.reasons()) == 1
 
     def test_the_example(self):
         """docs/testing.md: its commands work on docs/example, and what it leaves out is what is not simulated."""
         place = self.scratch / "example"
         shutil.copytree(DOCS / "example", place)
         commands = re.search(r"```sh\n(.*?)```", (DOCS / "testing.md").read_text(), re.DOTALL)[1]
-        of_pytest = next(line for line in commands.splitlines() if "pytest" in line)
         path = f"{VMMSIM.parent}:{pathlib.Path(sys.executable).parent}:{CMAKE.parent}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "CUDACXX": NVCC, "CXX": CXX}
 
@@ -110,16 +108,15 @@ class Suites(unittest.TestCase):
                 ["bash", "-ec", text], cwd=place, env=environment, capture_output=True, text=True, timeout=LIMIT
             )
 
-        done = run(commands if HAS_PYTEST else commands.replace(of_pytest, ""))
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, "100% tests passed, 0 tests failed out of 2\n")
-        if HAS_PYTEST:
-            self.assertIn("1 passed, 1 deselected", done.stdout)
+        done = run(commands)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert re.search("100% tests passed, 0 tests failed out of 2\n", done.stdout)
+        assert "1 passed, 1 deselected" in done.stdout
         done = run("vmmsim --gpus 2 --unsupported exit build/fill tensor")
-        self.assertEqual(done.returncode, 125, done.stderr)
+        assert done.returncode == 125, done.stderr
         done = run("vmmsim --gpus 2 ctest --test-dir build")
-        self.assertEqual(done.returncode, 8, done.stdout)
-        self.assertRegex(done.stdout, r"fill\.tensor_cores \(Failed\)")
+        assert done.returncode == 8, done.stdout
+        assert re.search(r"fill\.tensor_cores \(Failed\)", done.stdout)
 
     def test_address_sanitizer(self):
         """A program with it, of g++, begins with it; and is told of its own mistakes."""
@@ -130,13 +127,9 @@ class Suites(unittest.TestCase):
         source.write_text(text)
         done = self.run_here(CXX, "-fsanitize=address", "-g", source, "-o", program, "-ldl")
         if done.returncode:
-            self.skipTest("this compiler has no AddressSanitizer")
+            pytest.skip("this compiler has no AddressSanitizer")
         for through in ([], ["sh", "-c", '"$0" "$@"']):  # what a script starts, too
             done = self.run_here("env", "ASAN_OPTIONS=detect_leaks=0", VMMSIM, *through, program, "4096", "9")
-            self.assertIn("heap-buffer-overflow", done.stderr)
+            assert "heap-buffer-overflow" in done.stderr
             done = self.run_here("env", "ASAN_OPTIONS=detect_leaks=0", VMMSIM, *through, program, "0", "0")
-            self.assertEqual((done.returncode, done.stderr), (1, ""), done)
-
-
-if __name__ == "__main__":
-    unittest.main()
+            assert (done.returncode, done.stderr) == (1, ""), done

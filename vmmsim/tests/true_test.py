@@ -3,8 +3,6 @@
 """What a view says of a recording and of its calls is so, where that is easily false: recordings that never ran."""
 
 import random
-import sys
-import unittest
 
 from vmmsim.tests.sample import BASE, MIB, Writer
 from vmmsim.view.frames import notes, steps
@@ -20,283 +18,288 @@ def told(steps):
     return text.strip()
 
 
-class TrueTest(unittest.TestCase):
-    def with_descriptor(self, pid=1):
-        """An allocation of 2 MiB, and its export as descriptor 9, which the recording follows."""
+def with_descriptor(pid=1):
+    """An allocation of 2 MiB, and its export as descriptor 9, which the recording follows."""
+    writer = Writer()
+    handle, record = writer.create(2 * MIB, pid=pid)
+    writer.export(handle, pid, identity="0x101", followed=True)
+    return writer, handle, record
+
+
+def test_a_process_that_vanishes():
+    writer, handle, record = with_descriptor()
+    taken = writer.take(record, 2, identity="0x101")
+    writer.reserve(BASE, 2 * MIB, pid=2)
+    writer.map(BASE, 2 * MIB, taken, pid=2)
+    writer.allocate(0x1000, MIB, pid=2)
+    writer.call("close", {"fd": 9}, result="", pid=1)
+    writer.call("close", {"fd": 9}, result="", pid=2)
+    writer.release(handle)
+    writer.call("vanished", {"signal": 9}, result="", pid=2)
+    writer.call("gone", {}, {}, {"kind": "gone", "identity": "0x101"}, result="", pid=1)
+    writer.call("exit", {"status": 0}, result="", pid=1)
+    found = steps(writer.recording())
+    assert (
+        found[-2].words
+        == "Process 2: The process vanished: signal 9 (SIGKILL) ended it. The system takes back what it alone held: "
+        "2 MiB of GPU 0, 1 MiB of ordinary memory of GPU 0."
+    )
+    vanished = len(found) - 1
+    assert found.overview.opens_at() == len(found) - 1
+    assert (found[-1].owner, found[-2].owner) == ("", "")
+    assert told(found) == f"peak 3 MiB at step 6; 1 process vanished at step {vanished}; nothing left at the end."
+    packed = found.lives.packed()
+    for kind, died in {"reservations": 5, "mappings": 5, "handles": 3, "blocks": 4, "descriptors": 4}.items():
+        assert all(each[died] for each in packed[kind]), kind
+
+
+def test_memory_that_a_descriptor_holds():
+    writer, handle, _ = with_descriptor()
+    writer.release(handle)
+    writer.call("cuMemGetInfo", {}, {"free": 100 * MIB, "total": 200 * MIB})
+    writer.call("close", {"fd": 9}, result="")
+    writer.call("gone", {}, {}, {"kind": "gone", "identity": "0x101"}, result="")
+    found = steps(writer.recording())
+    assert "it succeeds, and descriptor 9 still holds it." in found[2].words
+    assert found[4].words == "The process closes descriptor 9, of allocation #1 (2 MiB of GPU 0)."
+    assert len(found) == 5  # it goes in that step
+    assert found.lives.packed()["descriptors"] == [[0, 1, 9, 2, 5]]
+    assert told(found) == "peak 2 MiB at step 1; nothing left at the end."
+
+
+def test_memory_that_is_unmapped_and_exported():
+    writer, handle, _ = with_descriptor()
+    writer.reserve(BASE, 2 * MIB)
+    writer.map(BASE, 2 * MIB, handle)
+    writer.release(handle)
+    writer.unmap(BASE, 2 * MIB)
+    found = steps(writer.recording())
+    assert "it succeeds, and the memory stays while it is mapped." in found[-2].words
+    assert "it succeeds, and descriptor 9 still holds it." in found[-1].words
+
+
+def test_what_holds_it_is_not_told():
+    writer, handle, _ = with_descriptor()
+    writer.call("close", {"fd": 9}, result="")
+    writer.release(handle)
+    writer.reserve(BASE, MIB)  # this has looked, and it was there
+    writer.reserve(BASE + MIB, MIB)
+    writer.call("gone", {}, {}, {"kind": "gone", "identity": "0x101"}, result="")
+    found = steps(writer.recording())
+    assert "a descriptor that no call tells of (a copy, " in found[3].words
+    assert "Allocation #1 (2 MiB of GPU 0) is gone" in found[-1].words
+
+
+def test_descriptors_that_are_left():
+    writer, handle, _ = with_descriptor()
+    writer.release(handle)
+    writer.call("exit", {"status": 0}, result="")
+    found = steps(writer.recording())
+    assert told(found) == "peak 2 MiB at step 1; left at the end: 2 MiB (2 MiB mapped nowhere)."
+    assert found.lives.packed()["descriptors"] == [[0, 1, 9, 2, 4]]
+    assert found.lives.left()[1] == {"open descriptor": 1}
+
+
+def test_another_program_in_the_same_process():
+    writer = Writer()
+    writer.create(2 * MIB)
+    writer.call("vanished", {}, result="")
+    writer.order.clear()
+    writer.create(4 * MIB)
+    found = steps(writer.recording())
+    assert "quick_exit did, or it became another program" in found[1].words
+    assert told(found).partition("; left ")[2] == "at the end: 4 MiB (4 MiB mapped nowhere)."
+
+
+def test_ends_that_are_not_told():
+    writer = Writer()
+    writer.create(2 * MIB)
+    assert notes(writer.recording()) == []
+    writer.create(2 * MIB, pid=2)
+    assert "No line tells how a process ends." in notes(writer.recording())[0]
+    writer.call("exit", {"status": 0}, result="", pid=1)
+    assert "The recording ends before process 2. What it held then" in notes(writer.recording())[0]
+    writer.call("vanished", {}, result="", pid=2)
+    assert notes(writer.recording()) == []
+
+
+def test_names_of_kernels():
+    for name, short in {
+        "void at::native::(anonymous namespace)::fill<float, 4>(int, float*)": "at::native::fill",
+        "void at::native::vectorized<4, at::native::Add<float>>(int)": "at::native::vectorized",
+        "sum(int const*, int)": "sum",
+        "plain": "plain",
+        "(anonymous namespace)::own(int*)": "own",
+    }.items():
         writer = Writer()
-        handle, record = writer.create(2 * MIB, pid=pid)
-        writer.export(handle, pid, identity="0x101", followed=True)
-        return writer, handle, record
+        writer.call("cudaLaunchKernel", {"func": name}, result="cudaSuccess")
+        assert steps(writer.recording())[0].brief == short
 
-    def test_a_process_that_vanishes(self):
-        writer, handle, record = self.with_descriptor()
-        taken = writer.take(record, 2, identity="0x101")
-        writer.reserve(BASE, 2 * MIB, pid=2)
-        writer.map(BASE, 2 * MIB, taken, pid=2)
-        writer.allocate(0x1000, MIB, pid=2)
-        writer.call("close", {"fd": 9}, result="", pid=1)
-        writer.call("close", {"fd": 9}, result="", pid=2)
-        writer.release(handle)
-        writer.call("vanished", {"signal": 9}, result="", pid=2)
-        writer.call("gone", {}, {}, {"kind": "gone", "identity": "0x101"}, result="", pid=1)
-        writer.call("exit", {"status": 0}, result="", pid=1)
-        found = steps(writer.recording())
-        self.assertEqual(
-            found[-2].words,
-            "Process 2: The process vanished: signal 9 (SIGKILL) ended it. The system takes back what it alone held: "
-            "2 MiB of GPU 0, 1 MiB of ordinary memory of GPU 0.",
-        )
-        vanished = len(found) - 1
-        self.assertEqual(found.overview.opens_at(), len(found) - 1)
-        self.assertEqual((found[-1].owner, found[-2].owner), ("", ""))
-        self.assertEqual(
-            told(found), f"peak 3 MiB at step 6; 1 process vanished at step {vanished}; nothing left at the end."
-        )
-        packed = found.lives.packed()
-        for kind, died in {"reservations": 5, "mappings": 5, "handles": 3, "blocks": 4, "descriptors": 4}.items():
-            self.assertTrue(all(each[died] for each in packed[kind]), kind)
 
-    def test_memory_that_a_descriptor_holds(self):
-        writer, handle, _ = self.with_descriptor()
-        writer.release(handle)
-        writer.call("cuMemGetInfo", {}, {"free": 100 * MIB, "total": 200 * MIB})
-        writer.call("close", {"fd": 9}, result="")
-        writer.call("gone", {}, {}, {"kind": "gone", "identity": "0x101"}, result="")
-        found = steps(writer.recording())
-        self.assertIn("it succeeds, and descriptor 9 still holds it.", found[2].words)
-        self.assertEqual(found[4].words, "The process closes descriptor 9, of allocation #1 (2 MiB of GPU 0).")
-        self.assertEqual(len(found), 5)  # it goes in that step
-        self.assertEqual(found.lives.packed()["descriptors"], [[0, 1, 9, 2, 5]])
-        self.assertEqual(told(found), "peak 2 MiB at step 1; nothing left at the end.")
-
-    def test_memory_that_is_unmapped_and_exported(self):
-        writer, handle, _ = self.with_descriptor()
-        writer.reserve(BASE, 2 * MIB)
-        writer.map(BASE, 2 * MIB, handle)
-        writer.release(handle)
-        writer.unmap(BASE, 2 * MIB)
-        found = steps(writer.recording())
-        self.assertIn("it succeeds, and the memory stays while it is mapped.", found[-2].words)
-        self.assertIn("it succeeds, and descriptor 9 still holds it.", found[-1].words)
-
-    def test_what_holds_it_is_not_told(self):
-        writer, handle, _ = self.with_descriptor()
-        writer.call("close", {"fd": 9}, result="")
-        writer.release(handle)
-        writer.reserve(BASE, MIB)  # this has looked, and it was there
-        writer.reserve(BASE + MIB, MIB)
-        writer.call("gone", {}, {}, {"kind": "gone", "identity": "0x101"}, result="")
-        found = steps(writer.recording())
-        self.assertIn("a descriptor that no call tells of (a copy, ", found[3].words)
-        self.assertIn("Allocation #1 (2 MiB of GPU 0) is gone", found[-1].words)
-
-    def test_descriptors_that_are_left(self):
-        writer, handle, _ = self.with_descriptor()
-        writer.release(handle)
-        writer.call("exit", {"status": 0}, result="")
-        found = steps(writer.recording())
-        self.assertEqual(told(found), "peak 2 MiB at step 1; left at the end: 2 MiB (2 MiB mapped nowhere).")
-        self.assertEqual(found.lives.packed()["descriptors"], [[0, 1, 9, 2, 4]])
-        self.assertEqual(found.lives.left()[1], {"open descriptor": 1})
-
-    def test_another_program_in_the_same_process(self):
+def test_launches():
+    """Each has its grid, and a fault says which it comes from."""
+    config = {"gridDim": [16, 16, 1], "blockDim": [32, 8, 1]}
+    one_by_one = {what + axis: 4 for what in ("gridDim", "blockDim") for axis in "XYZ"}
+    for arguments, words, brief in (
+        ({"func": "f(int*)", "gridDim": [2048, 1, 1], "blockDim": [256, 1, 1]}, "2048 blocks of 256", "2048, 256"),
+        ({"func": "f(int*)", "config": config}, "16 × 16 blocks of 32 × 8", "(16,16), (32,8)"),
+        ({"f": "f(int*)", **one_by_one}, "4 × 4 × 4 blocks of 4 × 4 × 4", "(4,4,4), (4,4,4)"),
+    ):
         writer = Writer()
-        writer.create(2 * MIB)
-        writer.call("vanished", {}, result="")
-        writer.order.clear()
-        writer.create(4 * MIB)
+        writer.call("cudaLaunchKernel", arguments, result="cudaSuccess")
+        (step,) = steps(writer.recording())
+        assert f"launches the kernel f(int*) on GPU 0, {words} threads; it succeeds." in step.words
+        assert step.brief == f"f<<<{brief}>>>"
+    writer.launch()
+    writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
+    fault = {"where": "f, thread 5", "address": "0x10", "why": "it is null", "launch": "cudaLaunchKernel #1"}
+    writer.lines[-1]["fault"] = fault
+    found = steps(writer.recording())
+    words, overview = found[-1].words, found.overview
+    assert (overview.faults, overview.unanswered) == ([len(found)], [])  # it counts once
+    assert "cudaErrorIllegalAddress: the kernel f that cudaLaunchKernel #1 launched in step 1 went wrong." in words
+
+
+def asked_twice(result, second, callers, **other):
+    """A map of the half of an allocation, and then this call of cuMemMap: (the steps, the number of the first)."""
+    writer = Writer()
+    handle, _ = writer.create(2 * MIB)
+    writer.reserve(BASE, 2 * MIB)
+    half = {"ptr": hex(BASE), "size": MIB, "offset": 0, "handle": handle, "flags": "0x0"}
+    for arguments, answer, its in (half, result, "program+0x10"), (half | second, "CUDA_SUCCESS", callers):
+        writer.call("cuMemMap", arguments, {}, result=answer, **other)
+        writer.lines[-1]["callers"] = [its, "libc.so.6+0x29d90"]
+    return steps(writer.recording())
+
+
+def test_refusals_that_are_answered():
+    value, like = "CUDA_ERROR_INVALID_VALUE", "program+0x10"
+    found = asked_twice(value, {"size": 2 * MIB}, like)
+    words = "Refused, then done otherwise in step 4 (inferred: the same caller asks again with other arguments)."
+    assert found[2].words.endswith(words)
+    assert (
+        told(found)
+        == "peak 2 MiB at step 1; 1 answered refusal at step 3; left at the end: 2 MiB (2 MiB mapped nowhere)."
+    )
+    elsewhere = {"size": 5 * MIB, "ptr": hex(BASE + MIB), "handle": "0x9", "offset": MIB}
+    for result, second, callers in (
+        (value, {}, like),  # the very same arguments: what has changed is elsewhere
+        (value, elsewhere, like),  # another call altogether
+        (value, {"size": 2 * MIB}, "program+0x20"),  # of another function
+        ("CUDA_ERROR_OUT_OF_MEMORY", {"size": 2 * MIB}, like),  # it did lack something
+    ):
+        found = asked_twice(result, second, callers)
+        assert "; 1 refusal at step 3;" in told(found)
+        assert found.overview.opens_at() == 3
+
+
+def test_what_libraries_ask_for_again():
+    writer = Writer()
+    for _ in range(2):
+        writer.call("cudaDeviceEnablePeerAccess", {"peerDevice": 1, "flags": 0}, result="cudaSuccess")
+    writer.lines[1]["result"] = "cudaErrorPeerAccessAlreadyEnabled"
+    found = steps(writer.recording())
+    assert "That was so already, since step 1; libraries ask all the same (inferred)." in found[1].words
+    assert found.overview.unanswered == []
+    prop = {"requestedHandleTypes": 8, "location": {"type": "CU_MEM_LOCATION_TYPE_DEVICE", "id": 0}}
+    writer.call("cuMemCreate", {"size": MIB, "prop": prop}, result="CUDA_ERROR_NOT_PERMITTED")
+    found = steps(writer.recording())
+    assert "needs an IMEX channel that the process may open: most likely there is none." in found[2].words
+    prop = {"requestedHandleTypes": 0, "location": {"type": "CU_MEM_LOCATION_TYPE_INVALID", "id": 0}}
+    for result in "CUDA_ERROR_INVALID_VALUE", "CUDA_ERROR_OUT_OF_MEMORY":
+        writer.call("cuMemCreate", {"size": MIB, "prop": prop}, result=result)
+    invalid, no_room = (step.words for step in steps(writer.recording())[-2:])
+    assert "1 MiB of memory of no place (CU_MEM_LOCATION_TYPE_INVALID). It" in invalid
+    assert "There was not enough memory left: see who holds it" in no_room
+
+
+def test_a_leak():
+    """What is left and mapped nowhere; there the view opens, with who holds it. Not if the program failed."""
+    for status, opens in (0, "8,held"), (1, "3"):
+        writer = Writer(status=status)
+        writer.reserve(BASE, 64 * MIB)
+        kept, _ = writer.create(4 * MIB)
+        lost, _ = writer.create(2 * MIB)
+        for at, size, handle in (0, 4, kept), (8, 2, lost):
+            writer.map(BASE + at * MIB, size * MIB, handle)
+        writer.unmap(BASE + 8 * MIB, 2 * MIB)
+        writer.release(kept)
+        writer.call("exit", {"status": status}, result="")
         found = steps(writer.recording())
-        self.assertIn("quick_exit did, or it became another program", found[1].words)
-        self.assertEqual(told(found).partition("; left ")[2], "at the end: 4 MiB (4 MiB mapped nowhere).")
+        assert found.overview.opens() == opens
+        more = " (2 MiB mapped nowhere)" * (not status)
+        assert f"left at the end: 6 MiB{more}." in told(found)
 
-    def test_ends_that_are_not_told(self):
-        writer = Writer()
-        writer.create(2 * MIB)
-        self.assertEqual(notes(writer.recording()), [])
-        writer.create(2 * MIB, pid=2)
-        self.assertIn("No line tells how a process ends.", notes(writer.recording())[0])
-        writer.call("exit", {"status": 0}, result="", pid=1)
-        self.assertIn("The recording ends before process 2. What it held then", notes(writer.recording())[0])
-        writer.call("vanished", {}, result="", pid=2)
-        self.assertEqual(notes(writer.recording()), [])
 
-    def test_names_of_kernels(self):
-        for name, short in {
-            "void at::native::(anonymous namespace)::fill<float, 4>(int, float*)": "at::native::fill",
-            "void at::native::vectorized<4, at::native::Add<float>>(int)": "at::native::vectorized",
-            "sum(int const*, int)": "sum",
-            "plain": "plain",
-            "(anonymous namespace)::own(int*)": "own",
-        }.items():
-            writer = Writer()
-            writer.call("cudaLaunchKernel", {"func": name}, result="cudaSuccess")
-            self.assertEqual(steps(writer.recording())[0].brief, short)
-
-    def test_launches(self):
-        """Each has its grid, and a fault says which it comes from."""
-        config = {"gridDim": [16, 16, 1], "blockDim": [32, 8, 1]}
-        one_by_one = {what + axis: 4 for what in ("gridDim", "blockDim") for axis in "XYZ"}
-        for arguments, words, brief in (
-            ({"func": "f(int*)", "gridDim": [2048, 1, 1], "blockDim": [256, 1, 1]}, "2048 blocks of 256", "2048, 256"),
-            ({"func": "f(int*)", "config": config}, "16 × 16 blocks of 32 × 8", "(16,16), (32,8)"),
-            ({"f": "f(int*)", **one_by_one}, "4 × 4 × 4 blocks of 4 × 4 × 4", "(4,4,4), (4,4,4)"),
-        ):
-            writer = Writer()
-            writer.call("cudaLaunchKernel", arguments, result="cudaSuccess")
-            (step,) = steps(writer.recording())
-            self.assertIn(f"launches the kernel f(int*) on GPU 0, {words} threads; it succeeds.", step.words)
-            self.assertEqual(step.brief, f"f<<<{brief}>>>")
+def test_a_long_recording():
+    """The peak and what is left are those of all calls, however late."""
+    writer = Writer()
+    handle, _ = writer.create(64 * MIB)
+    for _ in range(24_000):
         writer.launch()
-        writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
-        fault = {"where": "f, thread 5", "address": "0x10", "why": "it is null", "launch": "cudaLaunchKernel #1"}
-        writer.lines[-1]["fault"] = fault
-        found = steps(writer.recording())
-        words, overview = found[-1].words, found.overview
-        self.assertEqual((overview.faults, overview.unanswered), ([len(found)], []))  # it counts once
-        self.assertIn(
-            "cudaErrorIllegalAddress: the kernel f that cudaLaunchKernel #1 launched in step 1 went wrong.", words
-        )
-
-    def asked_twice(self, result, second, callers, **other):
-        """A map of the half of an allocation, and then this call of cuMemMap: (the steps, the number of the first)."""
-        writer = Writer()
-        handle, _ = writer.create(2 * MIB)
-        writer.reserve(BASE, 2 * MIB)
-        half = {"ptr": hex(BASE), "size": MIB, "offset": 0, "handle": handle, "flags": "0x0"}
-        for arguments, answer, its in (half, result, "program+0x10"), (half | second, "CUDA_SUCCESS", callers):
-            writer.call("cuMemMap", arguments, {}, result=answer, **other)
-            writer.lines[-1]["callers"] = [its, "libc.so.6+0x29d90"]
-        return steps(writer.recording())
-
-    def test_refusals_that_are_answered(self):
-        value, like = "CUDA_ERROR_INVALID_VALUE", "program+0x10"
-        found = self.asked_twice(value, {"size": 2 * MIB}, like)
-        words = "Refused, then done otherwise in step 4 (inferred: the same caller asks again with other arguments)."
-        self.assertTrue(found[2].words.endswith(words))
-        self.assertEqual(
-            told(found),
-            "peak 2 MiB at step 1; 1 answered refusal at step 3; left at the end: 2 MiB (2 MiB mapped nowhere).",
-        )
-        elsewhere = {"size": 5 * MIB, "ptr": hex(BASE + MIB), "handle": "0x9", "offset": MIB}
-        for result, second, callers in (
-            (value, {}, like),  # the very same arguments: what has changed is elsewhere
-            (value, elsewhere, like),  # another call altogether
-            (value, {"size": 2 * MIB}, "program+0x20"),  # of another function
-            ("CUDA_ERROR_OUT_OF_MEMORY", {"size": 2 * MIB}, like),  # it did lack something
-        ):
-            found = self.asked_twice(result, second, callers)
-            self.assertIn("; 1 refusal at step 3;", told(found))
-            self.assertEqual(found.overview.opens_at(), 3)
-
-    def test_what_libraries_ask_for_again(self):
-        writer = Writer()
-        for _ in range(2):
-            writer.call("cudaDeviceEnablePeerAccess", {"peerDevice": 1, "flags": 0}, result="cudaSuccess")
-        writer.lines[1]["result"] = "cudaErrorPeerAccessAlreadyEnabled"
-        found = steps(writer.recording())
-        self.assertIn("That was so already, since step 1; libraries ask all the same (inferred).", found[1].words)
-        self.assertEqual(found.overview.unanswered, [])
-        prop = {"requestedHandleTypes": 8, "location": {"type": "CU_MEM_LOCATION_TYPE_DEVICE", "id": 0}}
-        writer.call("cuMemCreate", {"size": MIB, "prop": prop}, result="CUDA_ERROR_NOT_PERMITTED")
-        found = steps(writer.recording())
-        self.assertIn("needs an IMEX channel that the process may open: most likely there is none.", found[2].words)
-        prop = {"requestedHandleTypes": 0, "location": {"type": "CU_MEM_LOCATION_TYPE_INVALID", "id": 0}}
-        for result in "CUDA_ERROR_INVALID_VALUE", "CUDA_ERROR_OUT_OF_MEMORY":
-            writer.call("cuMemCreate", {"size": MIB, "prop": prop}, result=result)
-        invalid, no_room = (step.words for step in steps(writer.recording())[-2:])
-        self.assertIn("1 MiB of memory of no place (CU_MEM_LOCATION_TYPE_INVALID). It", invalid)
-        self.assertIn("There was not enough memory left: see who holds it", no_room)
-
-    def test_a_leak(self):
-        """What is left and mapped nowhere; there the view opens, with who holds it. Not if the program failed."""
-        for status, opens in (0, "8,held"), (1, "3"):
-            writer = Writer(status=status)
-            writer.reserve(BASE, 64 * MIB)
-            kept, _ = writer.create(4 * MIB)
-            lost, _ = writer.create(2 * MIB)
-            for at, size, handle in (0, 4, kept), (8, 2, lost):
-                writer.map(BASE + at * MIB, size * MIB, handle)
-            writer.unmap(BASE + 8 * MIB, 2 * MIB)
-            writer.release(kept)
-            writer.call("exit", {"status": status}, result="")
-            found = steps(writer.recording())
-            self.assertEqual(found.overview.opens(), opens)
-            more = " (2 MiB mapped nowhere)" * (not status)
-            self.assertIn(f"left at the end: 6 MiB{more}.", told(found))
-
-    def test_a_long_recording(self):
-        """The peak and what is left are those of all calls, however late."""
-        writer = Writer()
-        handle, _ = writer.create(64 * MIB)
-        for _ in range(24_000):
-            writer.launch()
-        writer.create(8192 * MIB)
-        writer.release(handle)
-        for _ in range(1000):
-            writer.launch()
-        found = steps(writer.recording())
-        self.assertEqual(len(found), len(writer.lines))
-        self.assertEqual(
-            told(found),
-            "peak 8.06 GiB at step 24002; 25,000 launches from step 2; left at the end: 8 GiB (8 GiB mapped nowhere).",
-        )
-
-    def test_an_allocator_that_shuffles(self):
-        """Two processes make, map, unmap and give back in an order drawn at random, and share: after each step what is
-        mapped and what is not is what is counted here."""
-        draw, writer = random.Random(7), Writer()
-        chunks, mapped, wanted = (
-            {},
-            {},
-            [],
-        )  # by (process, handle): which memory; by (process, address): (handle, memory)
-        sizes = {}  # of memory
-        for pid in 1, 2:
-            writer.reserve(BASE, 512 * MIB, pid=pid)
-            wanted.append((0, 0))
-        while len(wanted) < 600:
-            pid = draw.choice((1, 2))
-            own = [handle for its, handle in chunks if its == pid]
-            at = BASE + 8 * MIB * draw.randrange(64)
-            what = draw.choice(("create", "map", "release", "give", "unmap"))
-            if what == "create":
-                handle, _ = writer.create(draw.choice((2, 4, 8)) * MIB, pid=pid)
-                chunks[pid, handle] = handle
-                sizes[handle] = writer.lines[-1]["arguments"]["size"]
-            elif what == "unmap" and (pid, at) in mapped:
-                handle, memory = mapped.pop((pid, at))
-                writer.unmap(at, sizes[memory], pid=pid)
-            elif what == "map" and own and (pid, at) not in mapped:
-                handle = draw.choice(own)
-                mapped[pid, at] = handle, chunks[pid, handle]
-                writer.map(at, sizes[chunks[pid, handle]], handle, pid=pid)
-            elif what == "release" and own:
-                handle = draw.choice(own)
-                del chunks[pid, handle]
-                writer.release(handle, pid=pid)
-            elif what == "give" and own:
-                handle = draw.choice(own)
-                memory = chunks[pid, handle]
-                record = {"size": sizes[memory], "device": 0, "record": int(memory, 16), "multicast": False}
-                writer.export(handle, pid)
-                wanted.append(wanted[-1])
-                chunks[3 - pid, writer.take(record, 3 - pid)] = memory
-            else:
-                continue
-            is_mapped = {memory for _, memory in mapped.values()}
-            idle = set(chunks.values()) - is_mapped
-            wanted.append(tuple(sum(map(sizes.get, some)) for some in (is_mapped, idle)))
-        found = steps(writer.recording())
-        self.assertNotIn("contradicts", " ".join(step.words for step in found))
-        lane = iter([*found.overview.lanes[0], (len(found) + 1, None)])
-        (_, held), (until, then) = next(lane), next(lane)
-        for step, (is_mapped, idle) in enumerate(wanted, 1):
-            while until <= step:
-                held, (until, then) = then, next(lane)
-            self.assertEqual((held.mapped, held.idle), (is_mapped, idle), f"step {step}: {found[step - 1].words}")
-        self.assertEqual(found.lives.left()[0].get(("", 0), 0), sum(wanted[-1]))
+    writer.create(8192 * MIB)
+    writer.release(handle)
+    for _ in range(1000):
+        writer.launch()
+    found = steps(writer.recording())
+    assert len(found) == len(writer.lines)
+    assert (
+        told(found)
+        == "peak 8.06 GiB at step 24002; 25,000 launches from step 2; left at the end: 8 GiB (8 GiB mapped nowhere)."
+    )
 
 
-if __name__ == "__main__":
-    sys.argv[1:] = sys.argv[2:]
-    unittest.main()
+def test_an_allocator_that_shuffles():
+    """Two processes make, map, unmap and give back in an order drawn at random, and share: after each step what is
+    mapped and what is not is what is counted here."""
+    draw, writer = random.Random(7), Writer()
+    chunks, mapped, wanted = (
+        {},
+        {},
+        [],
+    )  # by (process, handle): which memory; by (process, address): (handle, memory)
+    sizes = {}  # of memory
+    for pid in 1, 2:
+        writer.reserve(BASE, 512 * MIB, pid=pid)
+        wanted.append((0, 0))
+    while len(wanted) < 600:
+        pid = draw.choice((1, 2))
+        own = [handle for its, handle in chunks if its == pid]
+        at = BASE + 8 * MIB * draw.randrange(64)
+        what = draw.choice(("create", "map", "release", "give", "unmap"))
+        if what == "create":
+            handle, _ = writer.create(draw.choice((2, 4, 8)) * MIB, pid=pid)
+            chunks[pid, handle] = handle
+            sizes[handle] = writer.lines[-1]["arguments"]["size"]
+        elif what == "unmap" and (pid, at) in mapped:
+            handle, memory = mapped.pop((pid, at))
+            writer.unmap(at, sizes[memory], pid=pid)
+        elif what == "map" and own and (pid, at) not in mapped:
+            handle = draw.choice(own)
+            mapped[pid, at] = handle, chunks[pid, handle]
+            writer.map(at, sizes[chunks[pid, handle]], handle, pid=pid)
+        elif what == "release" and own:
+            handle = draw.choice(own)
+            del chunks[pid, handle]
+            writer.release(handle, pid=pid)
+        elif what == "give" and own:
+            handle = draw.choice(own)
+            memory = chunks[pid, handle]
+            record = {"size": sizes[memory], "device": 0, "record": int(memory, 16), "multicast": False}
+            writer.export(handle, pid)
+            wanted.append(wanted[-1])
+            chunks[3 - pid, writer.take(record, 3 - pid)] = memory
+        else:
+            continue
+        is_mapped = {memory for _, memory in mapped.values()}
+        idle = set(chunks.values()) - is_mapped
+        wanted.append(tuple(sum(map(sizes.get, some)) for some in (is_mapped, idle)))
+    found = steps(writer.recording())
+    assert "contradicts" not in " ".join(step.words for step in found)
+    lane = iter([*found.overview.lanes[0], (len(found) + 1, None)])
+    (_, held), (until, then) = next(lane), next(lane)
+    for step, (is_mapped, idle) in enumerate(wanted, 1):
+        while until <= step:
+            held, (until, then) = then, next(lane)
+        assert (held.mapped, held.idle) == (is_mapped, idle), f"step {step}: {found[step - 1].words}"
+    assert found.lives.left()[0].get(("", 0), 0) == sum(wanted[-1])

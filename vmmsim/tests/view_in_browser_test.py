@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT-0
-"""Views in a real browser: view_in_browser_test.py
+"""Views in a real browser.
 
 The strip and who holds what against the model, every control and key, links to steps, the list of calls and what finds
 in it, what is said of a range and what pins it; two widths, light and dark, without scripts and on paper; a recording
@@ -8,11 +8,10 @@ that tries to become tags; and how fast 4,160 calls are.
 
 import collections
 import html
-import pathlib
 import re
-import tempfile
-import unittest
 import xml.etree.ElementTree
+
+import pytest
 
 from vmmsim.tests import sample
 from vmmsim.tests.browser import BrowserTest
@@ -24,13 +23,11 @@ from vmmsim.view.pictures import of_steps
 from vmmsim.view.sizes import size_text
 
 
-class Views(BrowserTest):
+class TestViews(BrowserTest):
     @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        scratch = tempfile.TemporaryDirectory(prefix="a view ")
-        cls.addClassCleanup(scratch.cleanup)
-        cls.scratch = pathlib.Path(scratch.name)
+    def setup_class(cls):
+        super().setup_class()
+        cls.scratch = cls.scratch_directory()
         cls.short = sample.short()
         cls.file, _ = cls.page_of(cls.short, "short")
         cls.last = len(cls.short.lines)
@@ -52,7 +49,7 @@ class Views(BrowserTest):
         return self.page.locator(".vmm-number").first.inner_text()
 
     def expect_step(self, number, more=""):
-        self.assertRegex(self.step(), rf"^step {number} of {self.last}(, \d+{more})?$")
+        assert re.search(rf"^step {number} of {self.last}(, \d+{more})?$", self.step())
 
     def button(self, name):
         return self.page.get_by_role("button", name=name, exact=True)
@@ -62,12 +59,12 @@ class Views(BrowserTest):
         self.expect_step(number)
         texts = self.page.eval_on_selector_all(".vmm-scroll svg text", "all => all.map((each) => each.textContent)")
         wanted = [html.unescape(re.sub("<[^>]*>", "", each)) for each in svg if each.startswith("<text")]
-        self.assertEqual(texts, wanted)
-        self.assertEqual(self.page.locator(".vmm-scroll svg > *").count(), len(svg))
+        assert texts == wanted
+        assert self.page.locator(".vmm-scroll svg > *").count() == len(svg)
 
     def expect_nothing_ran(self):
-        self.assertIsNone(self.page.evaluate("window.hacked ?? null"), "what was recorded has run")
-        self.assertEqual(self.page.locator("img").count(), 0, "what was recorded became an element")
+        assert self.page.evaluate("window.hacked ?? null") is None, "what was recorded has run"
+        assert self.page.locator("img").count() == 0, "what was recorded became an element"
 
     # --- Stepping
 
@@ -79,14 +76,14 @@ class Views(BrowserTest):
             return [name for name, button in ends.items() if button.is_disabled()]
 
         self.expect_step(1)
-        self.assertEqual(disabled(), ["First", "Back"])
+        assert disabled() == ["First", "Back"]
         ends["Forward"].click()
         self.expect_step(2)
-        self.assertEqual(disabled(), [])
+        assert disabled() == []
         ends["Last"].click()
         self.expect_step(self.last)
-        self.assertEqual(disabled(), ["Forward", "Last"])
-        self.assertTrue(self.focused("(one) => Boolean(one.closest('.vmm-view'))"), "the focus is lost at the end")
+        assert disabled() == ["Forward", "Last"]
+        assert self.focused("(one) => Boolean(one.closest('.vmm-view'))"), "the focus is lost at the end"
         ends["Back"].click()
         self.expect_step(self.last - 1)
         ends["First"].click()
@@ -96,15 +93,15 @@ class Views(BrowserTest):
         self.expect_step(5)
         slider.press("ArrowRight")
         self.expect_step(6)
-        self.assertEqual(
-            slider.get_attribute("aria-valuetext"),
-            f"step 6 of {self.last}: cuMemCreate; GPU 0: 2 MiB mapped, 2 MiB not mapped",
+        assert (
+            slider.get_attribute("aria-valuetext")
+            == f"step 6 of {self.last}: cuMemCreate; GPU 0: 2 MiB mapped, 2 MiB not mapped"
         )
         box = self.page.locator(".vmm-strip input").bounding_box()
         self.page.mouse.click(box["x"] + box["width"] * 8.5 / self.last, box["y"] + 20)
         self.expect_step(9)
         cursor = self.page.locator(".vmm-cursor").bounding_box()
-        self.assertAlmostEqual(cursor["x"], box["x"] + box["width"] * 8.5 / self.last, delta=2)
+        assert cursor["x"] == pytest.approx(box["x"] + box["width"] * 8.5 / self.last, abs=2)
 
     def test_each_key(self):
         self.open()
@@ -117,17 +114,17 @@ class Views(BrowserTest):
         search = self.page.get_by_role("searchbox", name="Find")
         self.page.keyboard.press("/")
         self.page.keyboard.type("nR?")  # words, and no keys
-        self.assertEqual(search.input_value(), "nR?")
+        assert search.input_value() == "nR?"
         self.expect_step(9, " listed")
         search.fill("cuMemRelease")
         self.page.keyboard.press("Enter")
         self.expect_step(11, " listed")
         self.page.keyboard.press("Escape")
-        self.assertEqual(search.input_value(), "")
+        assert search.input_value() == ""
         self.page.keyboard.press("Escape")
-        self.assertTrue(self.focused("(one) => one.matches('.vmm-list')"), "Escape does not leave the search")
+        assert self.focused("(one) => one.matches('.vmm-list')"), "Escape does not leave the search"
         self.page.keyboard.press("?")
-        self.assertTrue(self.page.get_by_role("dialog").is_visible())
+        assert self.page.get_by_role("dialog").is_visible()
         self.page.get_by_role("checkbox", name="Letters are keys").uncheck()
         self.button("Close").click()
         self.page.keyboard.press("p")
@@ -158,19 +155,19 @@ class Views(BrowserTest):
             for right, height in re.findall(r"H(\d+)V(\d+)", path):
                 drawn += [at] * (int(right) - len(drawn))
                 at = int(height)
-            self.assertEqual(drawn, [1000 - round(1000 * each[column] / top) for each in wanted], kind)
+            assert drawn == [1000 - round(1000 * each[column] / top) for each in wanted], kind
         peak, left = next(i for i, each in enumerate(wanted, 1) if each[0] == top), wanted[-1]
-        self.assertEqual(
-            self.page.locator(".vmm-matters").inner_text(),
-            f"peak {top / MIB:,.0f} MiB at step {peak}; {sum(one.is_launch for one in found)} launches from step "
+        assert (
+            self.page.locator(".vmm-matters").inner_text()
+            == f"peak {top / MIB:,.0f} MiB at step {peak}; {sum(one.is_launch for one in found)} launches from step "
             f"{next(one.number for one in found if one.is_launch)}; left at the end: {left[1] / MIB:,.0f} MiB and "
-            f"{(left[0] - left[1]) / MIB:,.0f} MiB ordinary ({left[1] / MIB:,.0f} MiB mapped nowhere).",
+            f"{(left[0] - left[1]) / MIB:,.0f} MiB ordinary ({left[1] / MIB:,.0f} MiB mapped nowhere)."
         )
         self.last = count
         for words, step in ("MiB at step", peak), ("ordinary", count):
             self.page.locator(".vmm-matters a", has_text=words).click()
             self.expect_step(step)
-        self.assertIn("now ", self.page.locator(".vmm-lane small").inner_text())
+        assert "now " in self.page.locator(".vmm-lane small").inner_text()
 
     def held_in_page(self):
         """{title: {(kind, line): size}} of what is listed."""
@@ -226,53 +223,53 @@ class Views(BrowserTest):
         ends = {f"Left by process 2, which ended in step {ended}": of_the_second}
         self.page.locator(".vmm-matters a", has_text="MiB at step").first.click()
         self.expect_step(peak)
-        self.assertEqual(self.held_in_page(), {f"Held in step {peak}": wanted[peak], **ends})
+        assert self.held_in_page() == {f"Held in step {peak}": wanted[peak], **ends}
         self.expect_accessible()
         end = self.page.locator(".vmm-matters a").last
-        self.assertEqual(end.inner_text(), "14 MiB of GPU 0, 4 MiB and 7 MiB ordinary of GPU 1")
+        assert end.inner_text() == "14 MiB of GPU 0, 4 MiB and 7 MiB ordinary of GPU 1"
         end.click()
         left = {f"Left at the end, step {self.last}": wanted[self.last], **ends}
-        self.assertEqual(self.held_in_page(), left)
+        assert self.held_in_page() == left
         self.page.wait_for_url(f"**#step={self.last},held")
         self.page.locator(".vmm-held a").first.click()
         self.expect_step(2)
-        self.assertFalse(self.page.locator(".vmm-held").is_visible(), "a link to a step does not show its picture")
+        assert not self.page.locator(".vmm-held").is_visible(), "a link to a step does not show its picture"
         self.page.go_back()
         self.expect_step(self.last)
-        self.assertEqual(self.held_in_page(), left)
+        assert self.held_in_page() == left
 
     def test_what_a_step_shows(self):
         self.open(fragment="#step=3")
         caption = self.page.locator(".vmm-caption")
-        self.assertEqual(caption.get_attribute("aria-live"), "polite")
-        self.assertIn("cuMemCreate", caption.inner_text())
-        self.assertEqual(self.page.locator(".vmm-ran").get_attribute("data-line"), "4")
-        self.assertIn("▶ line 4 has just run", self.page.locator(".vmm-where").inner_text())
-        self.assertEqual(self.page.locator(".vmm-next").count(), 0, "the next call has no line")
-        self.assertIn("handle", self.page.locator(".vmm-scroll svg").text_content())
-        self.assertGreater(self.page.locator(".vmm-scroll .vmm-new").count(), 0, "what is new has no mark")
+        assert caption.get_attribute("aria-live") == "polite"
+        assert "cuMemCreate" in caption.inner_text()
+        assert self.page.locator(".vmm-ran").get_attribute("data-line") == "4"
+        assert "▶ line 4 has just run" in self.page.locator(".vmm-where").inner_text()
+        assert self.page.locator(".vmm-next").count() == 0, "the next call has no line"
+        assert "handle" in self.page.locator(".vmm-scroll svg").text_content()
+        assert self.page.locator(".vmm-scroll .vmm-new").count() > 0, "what is new has no mark"
         search = self.page.get_by_role("searchbox", name="Find")
         where = search.bounding_box()
         self.button("Forward").click()
         callers = self.page.locator(".vmm-callers")
-        self.assertEqual((callers.inner_text().strip(), callers.is_visible()), ("a_library_function program", True))
-        self.assertFalse(self.page.locator(".vmm-source").is_visible())
+        assert (callers.inner_text().strip(), callers.is_visible()) == ("a_library_function program", True)
+        assert not self.page.locator(".vmm-source").is_visible()
         self.page.locator(".vmm-scroll [data-pin]").first.click(position={"x": 4, "y": 4})
-        self.assertEqual(search.bounding_box(), where, "the search moves")
-        self.assertTrue(self.page.locator(".vmm-life").is_visible())
+        assert search.bounding_box() == where, "the search moves"
+        assert self.page.locator(".vmm-life").is_visible()
         self.page.keyboard.press("Escape")
         self.button("Forward").click()
-        self.assertEqual(self.page.locator(".vmm-ran").inner_text().strip(), "line_6();  //")
-        self.assertEqual(self.page.locator(".vmm-next").get_attribute("data-line"), "7")
-        self.assertFalse(self.page.locator(".vmm-refused-words").is_visible())
+        assert self.page.locator(".vmm-ran").inner_text().strip() == "line_6();  //"
+        assert self.page.locator(".vmm-next").get_attribute("data-line") == "7"
+        assert not self.page.locator(".vmm-refused-words").is_visible()
         self.page.locator(".vmm-source").press("End")
         self.page.locator(".vmm-list .vmm-refused").click()
         self.expect_step(9)
-        self.assertEqual(search.bounding_box(), where, "the search moves")
-        self.assertIn("Something is mapped there", self.page.locator(".vmm-refused-words").inner_text())
-        self.assertEqual(self.page.locator(".vmm-caption code").first.inner_text(), "cuMemAddressFree")
+        assert search.bounding_box() == where, "the search moves"
+        assert "Something is mapped there" in self.page.locator(".vmm-refused-words").inner_text()
+        assert self.page.locator(".vmm-caption code").first.inner_text() == "cuMemAddressFree"
 
-    def test_links_to_steps(self):
+    def test_links_to_steps(self, subtests):
         for fragment, wanted in (
             ("#step=4", 4),
             ("#step=0", 1),
@@ -282,17 +279,17 @@ class Views(BrowserTest):
             ("#step=", 9),
             ("#other", 9),
         ):
-            with self.subTest(fragment):
+            with subtests.test(fragment):
                 self.open(fragment=fragment)
                 self.expect_step(wanted)
                 said, words = self.page.locator(".vmm-no-step"), fragment.partition("=")[2]
-                self.assertEqual(said.is_visible(), words not in ("4", ""))
+                assert said.is_visible() == (words not in ("4", ""))
                 if said.is_visible():
                     there = f"There is no step “{words}”: there are 1 to {self.last}. This is step {wanted}."
-                    self.assertEqual(said.inner_text(), there)
+                    assert said.inner_text() == there
                     self.page.wait_for_url(f"**#step={wanted}")
                     self.page.keyboard.press("ArrowLeft" if wanted > 1 else "ArrowRight")
-                    self.assertFalse(said.is_visible())
+                    assert not said.is_visible()
         self.open()
         self.button("Forward").click()
         self.page.wait_for_url("**#step=2")
@@ -301,7 +298,7 @@ class Views(BrowserTest):
         self.button("Forward").click()
         self.page.locator(".vmm-list [data-number='7']").click()  # before the step is in the address
         self.page.wait_for_url("**#step=7")
-        self.assertEqual(self.page.locator(".vmm-link").get_attribute("href"), "#step=7")
+        assert self.page.locator(".vmm-link").get_attribute("href") == "#step=7"
         self.page.go_back()
         self.expect_step(3)
         self.page.go_forward()
@@ -318,20 +315,20 @@ class Views(BrowserTest):
         for number in (7, 2):
             frame.locator(f".vmm-list [data-number='{number}']").click()
             frame.get_by_text(f"step {number} of {self.last}").wait_for()
-        self.assertFalse(frame.locator(".vmm-link").is_visible(), "a link that leads out of the view")
+        assert not frame.locator(".vmm-link").is_visible(), "a link that leads out of the view"
 
     def test_the_list_of_calls(self):
         self.open()
         listed, entries = self.page.get_by_role("listbox"), self.page.get_by_role("option")
 
         def expect_listed(numbers):
-            self.assertEqual(entries.evaluate_all("(all) => all.map((one) => Number(one.dataset.number))"), numbers)
+            assert entries.evaluate_all("(all) => all.map((one) => Number(one.dataset.number))") == numbers
 
         lines = self.short.lines
         changing = [line["number"] for line in lines if line["changes"]]
         expect_listed([line["number"] for line in lines])
-        self.assertEqual(entries.nth(3).text_content(), "✚4 cuMemMap 2 MiB #1 → R1 a_library_function in program")
-        self.assertEqual(entries.nth(8).text_content(), "✖9 cuMemAddressFree INVALID_VALUE program.cu:10")
+        assert entries.nth(3).text_content() == "✚4 cuMemMap 2 MiB #1 → R1 a_library_function in program"
+        assert entries.nth(8).text_content() == "✖9 cuMemAddressFree INVALID_VALUE program.cu:10"
         self.button(f"✚ changes ({len(changing)})").click()
         expect_listed(changing)
         listed.focus()
@@ -341,8 +338,8 @@ class Views(BrowserTest):
         self.page.keyboard.press("ArrowUp")
         self.expect_step(changing[6], " listed")
         selected = self.page.locator(".vmm-list [aria-selected=true]")
-        self.assertEqual(selected.get_attribute("id"), listed.get_attribute("aria-activedescendant"))
-        self.assertEqual(selected.get_attribute("data-number"), str(changing[6]))
+        assert selected.get_attribute("id") == listed.get_attribute("aria-activedescendant")
+        assert selected.get_attribute("data-number") == str(changing[6])
         self.button("Back").click()  # obeys what is listed, as Forward does
         self.expect_step(changing[5], " listed")
         self.button("✖ refused (1)").click()
@@ -363,69 +360,63 @@ class Views(BrowserTest):
         ):
             search.fill(words)
             expect_listed(wanted)
-            self.assertTrue(self.button(f"All ({len(wanted)})").is_visible(), "the chips do not count what is found")
+            assert self.button(f"All ({len(wanted)})").is_visible(), "the chips do not count what is found"
         search.fill("")
         expect_listed([line["number"] for line in lines])
-        self.assertEqual(self.button(f"All ({self.last})").get_attribute("aria-pressed"), "true")
+        assert self.button(f"All ({self.last})").get_attribute("aria-pressed") == "true"
 
     def test_what_is_said_of_a_range(self):
         self.open(fragment="#step=5")
         tip, ranges = self.page.locator(".vmm-frame .vmm-tip"), self.page.locator(".vmm-scroll [data-about]")
-        self.assertFalse(tip.is_visible())
+        assert not tip.is_visible()
         ranges.first.hover(position={"x": 4, "y": 4})
-        self.assertEqual(tip.inner_text(), ranges.first.get_attribute("data-about"))
-        self.assertRegex(tip.inner_text(), r"MiB[\s\S]*0x7")
+        assert tip.inner_text() == ranges.first.get_attribute("data-about")
+        assert re.search(r"MiB[\s\S]*0x7", tip.inner_text())
         self.page.keyboard.press("Escape")  # the focus is nowhere
-        self.assertFalse(tip.is_visible())
+        assert not tip.is_visible()
         ranges.last.hover(position={"x": 4, "y": 4})
-        self.assertEqual(tip.inner_text(), ranges.last.get_attribute("data-about"))
+        assert tip.inner_text() == ranges.last.get_attribute("data-about")
         self.page.mouse.move(2, 2)
-        self.assertFalse(tip.is_visible())
+        assert not tip.is_visible()
         self.page.locator(".vmm-scroll").focus()
         for number in range(min(3, ranges.count())):
             self.page.keyboard.press("ArrowDown")
-            self.assertEqual(tip.inner_text(), ranges.nth(number).get_attribute("data-about"))
-            self.assertEqual(
-                self.focused("(one) => one.getAttribute('aria-label')"),
-                ranges.nth(number).get_attribute("data-about"),
+            assert tip.inner_text() == ranges.nth(number).get_attribute("data-about")
+            assert self.focused("(one) => one.getAttribute('aria-label')") == ranges.nth(number).get_attribute(
+                "data-about"
             )
         self.page.keyboard.press("Escape")
-        self.assertFalse(tip.is_visible())
+        assert not tip.is_visible()
         self.page.keyboard.press("ArrowRight")
         self.expect_step(6)
-        self.assertTrue(self.focused("(one) => Boolean(one.closest('.vmm-scroll'))"), "a step takes the focus away")
+        assert self.focused("(one) => Boolean(one.closest('.vmm-scroll'))"), "a step takes the focus away"
 
     def test_a_range_that_is_pinned(self):
         self.open(fragment="#step=7")
         life = self.page.locator(".vmm-life")
-        self.assertFalse(life.is_visible())
+        assert not life.is_visible()
         part = self.page.locator('.vmm-scroll [data-pin="r0:0:2097152"]')
         part.click(position={"x": 4, "y": 4})
-        self.assertEqual(life.locator("h3").all_inner_texts(), ["Allocation #1, 2 MiB of GPU 0"])
-        self.assertEqual(
-            [line.partition(" cu")[0] for line in life.locator("li").all_inner_texts()],
-            [
-                *("step 3 created", "step 4 mapped in R1", "step 5 GPU 0 read-write in R1"),
-                *("step 10 unmapped from R1", "step 11 handle released", "step 11 gone: nothing holds it any more"),
-            ],
-        )
+        assert life.locator("h3").all_inner_texts() == ["Allocation #1, 2 MiB of GPU 0"]
+        assert [line.partition(" cu")[0] for line in life.locator("li").all_inner_texts()] == [
+            *("step 3 created", "step 4 mapped in R1", "step 5 GPU 0 read-write in R1"),
+            *("step 10 unmapped from R1", "step 11 handle released", "step 11 gone: nothing holds it any more"),
+        ]
         pinned = self.page.locator(".vmm-scroll .vmm-pinned")
-        self.assertEqual(
-            pinned.evaluate_all("(all) => all.map((one) => one.dataset.pin).sort()"), ["m1", "r0:0:2097152"]
-        )
+        assert pinned.evaluate_all("(all) => all.map((one) => one.dataset.pin).sort()") == ["m1", "r0:0:2097152"]
         life.get_by_role("link", name="step 10").click()
         self.expect_step(10)
-        self.assertEqual(pinned.count(), 2, "the pin is lost by a step")
+        assert pinned.count() == 2, "the pin is lost by a step"
         self.page.keyboard.press("Escape")
-        self.assertEqual((pinned.count(), life.is_visible()), (0, False))
+        assert (pinned.count(), life.is_visible()) == (0, False)
         self.page.locator('.vmm-scroll [data-pin="r0"]').first.focus()
         self.page.keyboard.press("Enter")
-        self.assertIn("Reservation R1, 64 MiB at 0x7", life.locator("h3").inner_text())
-        self.assertIn("granted: GPU 0 read-write", life.inner_text())
+        assert "Reservation R1, 64 MiB at 0x7" in life.locator("h3").inner_text()
+        assert "granted: GPU 0 read-write" in life.inner_text()
         self.button("All reservations").click()
-        self.assertEqual(self.page.locator(".vmm-map rect.vmm-pinned").count(), 1)
+        assert self.page.locator(".vmm-map rect.vmm-pinned").count() == 1
         whole, mapped = (self.page.locator(f".vmm-map rect.{kind}").bounding_box() for kind in ("vmm-box", "vmm-in"))
-        self.assertAlmostEqual(mapped["width"] * 32, whole["width"], delta=whole["width"] / 20, msg="not to scale")
+        assert abs(mapped["width"] * 32 - whole["width"]) < whole["width"] / 20, "not to scale"
         self.page.locator(".vmm-life li").first.wait_for()
         self.expect_accessible()
 
@@ -433,49 +424,47 @@ class Views(BrowserTest):
         self.open(fragment="#step=5")
         with self.page.expect_download() as saving:
             self.button("Save picture").click()
-        self.assertEqual(saving.value.suggested_filename, "step_5.svg")
+        assert saving.value.suggested_filename == "step_5.svg"
         picture = xml.etree.ElementTree.parse(saving.value.path()).getroot()
         texts = ["".join(text.itertext()) for text in picture.iter("{http://www.w3.org/2000/svg}text")]
-        self.assertIn("read-write", texts)
-        self.assertIn("--vmm-ink: #14181d", picture.find("{http://www.w3.org/2000/svg}style").text)
+        assert "read-write" in texts
+        assert "--vmm-ink: #14181d" in picture.find("{http://www.w3.org/2000/svg}style").text
 
     # --- How it looks
 
-    def test_every_look(self):
+    def test_every_look(self, subtests):
         self.open(fragment="#step=9")
         for width in (1440, 390):
             for theme, paper in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(19, 20, 22)")):
-                with self.subTest(f"{width} pixels, {theme}"):
+                with subtests.test(f"{width} pixels, {theme}"):
                     self.page.set_viewport_size({"width": width, "height": 900})
                     self.page.emulate_media(color_scheme=theme)
-                    self.assertEqual(self.page.evaluate("getComputedStyle(document.body).backgroundColor"), paper)
+                    assert self.page.evaluate("getComputedStyle(document.body).backgroundColor") == paper
                     overflow = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
-                    self.assertEqual(self.page.evaluate(overflow), 0, "the page scrolls sideways")
+                    assert self.page.evaluate(overflow) == 0, "the page scrolls sideways"
                     self.expect_accessible()
         calls, picture = (self.page.locator(name) for name in (".vmm-list", ".vmm-frame"))
-        self.assertGreater(
-            calls.bounding_box()["y"], picture.bounding_box()["y"] + 100, "on a phone one below the other"
-        )
+        assert calls.bounding_box()["y"] > picture.bounding_box()["y"] + 100, "on a phone one below the other"
         for size in ((1280, 800), (1920, 1080)):
             self.page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
-            self.assertGreater(picture.bounding_box()["x"], calls.bounding_box()["x"] + 300, "else side by side")
+            assert picture.bounding_box()["x"] > calls.bounding_box()["x"] + 300, "else side by side"
             scrolling = """() => [document.scrollingElement, document.querySelector(".vmm-scroll")]
               .filter((one) => one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1)
               .map((one) => one.className)"""
-            self.assertEqual(self.page.evaluate(scrolling), [], "not all is seen at once")
+            assert self.page.evaluate(scrolling) == [], "not all is seen at once"
             drawn, frame = (self.page.locator(name).bounding_box() for name in (".vmm-scroll svg", ".vmm-frame"))
-            self.assertLessEqual(drawn["y"] + drawn["height"], size[1])
-            self.assertGreater(frame["y"] + frame["height"], size[1] - 40, "the page is not filled")
-            self.assertGreater(drawn["height"], 0.9 * frame["height"], "the picture does not use its room")
+            assert drawn["y"] + drawn["height"] <= size[1]
+            assert frame["y"] + frame["height"] > size[1] - 40, "the page is not filled"
+            assert drawn["height"] > 0.9 * frame["height"], "the picture does not use its room"
 
     def expect_still(self, page, figures):
         """Moments and all calls, and nothing to press."""
-        self.assertTrue(page.locator(".vmm-still").is_visible())
-        self.assertEqual(page.locator(".vmm-still figure:visible").count(), figures)
-        self.assertEqual(page.locator("button:visible").count(), 0)
+        assert page.locator(".vmm-still").is_visible()
+        assert page.locator(".vmm-still figure:visible").count() == figures
+        assert page.locator("button:visible").count() == 0
         listed = page.locator(".vmm-still pre").inner_text().strip().splitlines()
-        self.assertEqual([int(line.split()[0]) for line in listed], list(range(1, self.last + 1)))
-        self.assertIn("cuMemAddressFree was refused  program.cu:10", listed[8])
+        assert [int(line.split()[0]) for line in listed] == list(range(1, self.last + 1))
+        assert "cuMemAddressFree was refused  program.cu:10" in listed[8]
 
     def test_on_paper(self):
         self.open(fragment="#step=5")
@@ -484,25 +473,25 @@ class Views(BrowserTest):
         self.page.wait_for_selector(".vmm-still")
         self.expect_still(self.page, 5)
         first = self.page.locator(".vmm-still figcaption").first.inner_text()
-        self.assertTrue(first.startswith("Step 5 of "), "what is printed does not begin with the step that is shown")
-        self.assertEqual(
+        assert first.startswith("Step 5 of "), "what is printed does not begin with the step that is shown"
+        assert (
             self.page.locator(".vmm-still .vmm-paper, .vmm-still .vmm-box").first.evaluate(
                 "(element) => getComputedStyle(element).fill"
-            ),
-            "rgb(255, 255, 255)",
+            )
+            == "rgb(255, 255, 255)"
         )
         self.page.emulate_media(media="screen")
-        self.assertFalse(self.page.locator(".vmm-still").is_visible())
+        assert not self.page.locator(".vmm-still").is_visible()
 
     def expect_still_elsewhere(self, words, script="", **options):
         context = self.page.context.browser.new_context(**options)
-        self.addCleanup(context.close)
+        self.ends.callback(context.close)
         page = context.new_page()
         page.add_init_script(script)
         page.goto(self.file.as_uri())
         page.wait_for_selector(".vmm-still")
         self.expect_still(page, 0)
-        self.assertIn(words, page.locator(".vmm-view").inner_text())
+        assert words in page.locator(".vmm-view").inner_text()
 
     def test_without_scripts(self):
         self.expect_still_elsewhere("Without scripts", java_script_enabled=False)
@@ -517,23 +506,23 @@ class Views(BrowserTest):
         for _ in range(self.last):
             self.page.locator(".vmm-source, .vmm-list").last.press("ArrowRight")
             self.expect_nothing_ran()
-        self.assertIn(EVIL, self.page.locator(".vmm-about").inner_text())
+        assert EVIL in self.page.locator(".vmm-about").inner_text()
         self.open(fragment="#step=9")
-        self.assertIn(EVIL, self.page.locator(".vmm-refused-words").inner_text())
-        self.assertIn(EVIL, self.page.locator(".vmm-source div").nth(2).inner_text())
-        self.assertEqual(self.page.locator("script").count(), 2, "the steps, and what shows them")
+        assert EVIL in self.page.locator(".vmm-refused-words").inner_text()
+        assert EVIL in self.page.locator(".vmm-source div").nth(2).inner_text()
+        assert self.page.locator("script").count() == 2, "the steps, and what shows them"
 
     def test_a_recording_of_nothing(self):
         file, _ = self.page_of(sample.Writer(), "nothing")
         self.page.goto(file.as_uri())
-        self.assertIn("0 calls", self.page.locator(".vmm-about").inner_text())
-        self.assertEqual(self.page.locator(".vmm-notes").inner_text(), "The recording has no calls.")
-        self.assertEqual(self.page.locator("button").count(), 0)
+        assert "0 calls" in self.page.locator(".vmm-about").inner_text()
+        assert self.page.locator(".vmm-notes").inner_text() == "The recording has no calls."
+        assert self.page.locator("button").count() == 0
 
     def test_many_calls(self):
         """4,160, as a run of two H200s with NCCL has."""
         file, found = self.page_of(sample.segments(300, 4160), "long")
-        self.assertLess(file.stat().st_size, 1e6)
+        assert file.stat().st_size < 1e6
         self.open(file, width=1280)
         session = self.page.context.new_cdp_session(self.page)
         session.send("Performance.enable", {"timeDomain": "threadTicks"})  # whatever else this machine does
@@ -546,7 +535,7 @@ class Views(BrowserTest):
         before = worked()
         self.open(file, width=1280)
         self.page.wait_for_function("document.querySelector('.vmm-caption').textContent")
-        self.assertLess(worked() - before, 1, "it takes long to open")
+        assert worked() - before < 1, "it takes long to open"
         self.page.locator(".vmm-scroll [data-pin]").first.focus()
         self.page.keyboard.press("Enter")
         for tab in "Picture", "Who holds it":
@@ -565,18 +554,18 @@ class Views(BrowserTest):
                     first,
                 )
                 seconds.append((worked() - before) / 20)
-            self.assertLess(min(seconds), 0.050, f"seconds of a step: {tab}")  # 0.014 on two cores for twenty
+            assert min(seconds) < 0.050, f"seconds of a step: {tab}"  # 0.014 on two cores for twenty
         self.last = 4160
         self.open(file, "#step=2500")
         for number in 2500, 3777:  # where it opens, and then
             self.page.evaluate(f"location.hash = '#step={number}'")
             self.page.locator(f".vmm-list [data-number='{number}']").wait_for()
-            self.assertLess(self.page.locator(".vmm-list > *").count(), 60, "the whole list is drawn")
+            assert self.page.locator(".vmm-list > *").count() < 60, "the whole list is drawn"
             above, height = self.page.evaluate("""() => {
               const list = document.querySelector(".vmm-list"), row = list.querySelector("[aria-selected='true']");
               return [row.getBoundingClientRect().top - list.getBoundingClientRect().top, list.clientHeight];
             }""")
-            self.assertTrue(0 <= above < height, "the step is not seen in the list")
+            assert 0 <= above < height, "the step is not seen in the list"
         asked = [4160, 3777, 1200, 700, 51, 50]
         for number, picture in zip(asked, of_steps(found, asked), strict=True):
             self.page.get_by_role("slider").fill(str(number))
@@ -584,8 +573,8 @@ class Views(BrowserTest):
         self.button("Last").click()
         self.button("All reservations").click()
         shown = self.page.locator(".vmm-map rect.vmm-box").count()
-        self.assertEqual(shown, int(re.search(r"(\d+) reservations", self.page.locator(".vmm-map h3").inner_text())[1]))
-        self.assertEqual(self.page.locator(".vmm-groups details").count(), 8, "equal ones are not joined")
+        assert shown == int(re.search(r"(\d+) reservations", self.page.locator(".vmm-map h3").inner_text())[1])
+        assert self.page.locator(".vmm-groups details").count() == 8, "equal ones are not joined"
 
     def test_what_a_picture_leaves_out(self):
         """Of a crowd: a click shows all reservations, each with all its mappings, or who holds what."""
@@ -593,19 +582,19 @@ class Views(BrowserTest):
         file, _ = self.page_of(writer, "crowd")
         self.open(file, f"#step={len(writer.lines)}")
         self.page.locator("[data-unfold='held']").click()
-        self.assertTrue(self.page.get_by_text("VMM memory:").first.is_visible(), "what is held is not listed")
+        assert self.page.get_by_text("VMM memory:").first.is_visible(), "what is held is not listed"
         self.button("Picture").click()
         self.page.locator("[data-unfold='all']").click()
         for kind, count in ("box", 40), ("in", 40):
-            self.assertEqual(self.page.locator(f".vmm-map rect.vmm-{kind}").count(), count)
+            assert self.page.locator(f".vmm-map rect.vmm-{kind}").count() == count
         widths = "(all) => all.map((one) => one.width.baseVal.value)"
         whole, mapped = (
             self.page.locator(f".vmm-map rect.{kind}").evaluate_all(widths) for kind in ("vmm-box", "vmm-in")
         )
         for one, inside in zip(whole, mapped, strict=True):  # all of it is mapped, the upper half first
-            self.assertAlmostEqual(one, inside, delta=0.1)
-        self.assertEqual(self.page.locator(".vmm-map .vmm-break").count(), 2)
-        self.assertIn("one bar is longer than a row, and squeezed into it", self.page.locator(".vmm-map").inner_text())
+            assert abs(one - inside) < 0.1
+        assert self.page.locator(".vmm-map .vmm-break").count() == 2
+        assert "one bar is longer than a row, and squeezed into it" in self.page.locator(".vmm-map").inner_text()
 
     def test_who_may_use_whose_memory(self):
         """The picture says it in a line, which leads to all of it."""
@@ -618,9 +607,5 @@ class Views(BrowserTest):
         ]
         by_gpu = [["may use", "memory of GPU 0"], ["GPU 0", "1.6 GiB in 40"], ["GPU 1", "2 MiB in 1"]]
         by_process = [["may use", "memory of process 1"], ["process 1", "1.6 GiB in 40"], ["process 2", "2 MiB in 1"]]
-        self.assertEqual(tables, [by_gpu, by_process])
+        assert tables == [by_gpu, by_process]
         self.expect_accessible()
-
-
-if __name__ == "__main__":
-    unittest.main()

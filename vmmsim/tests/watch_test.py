@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT-0
-"""`vmmsim view`, in directories whose names have spaces: watch_test.py VMMSIM CXX
+"""`vmmsim view`, in directories whose names have spaces.
 
 The programs are scripts that call the simulated driver through ctypes.
 """
@@ -19,14 +19,16 @@ import sys
 import tempfile
 import termios
 import time
-import unittest
+
+import pytest
 
 from vmmsim.tests import sample
+from vmmsim.tests.built import BUILT
 from vmmsim.tool import Tool
 from vmmsim.view import watch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-VMMSIM, CXX = pathlib.Path(sys.argv.pop(1)).resolve(), sys.argv.pop(1)
+VMMSIM, CXX = pathlib.Path(BUILT["vmmsim"]), BUILT["cxx"]
 sys.dont_write_bytecode = True
 BEGIN = f"""#!{sys.executable}
 import ctypes, os, signal, sys, time
@@ -50,19 +52,20 @@ sys.exit(watch.main(sys.argv[1:], Tool(launcher=pathlib.Path({str(VMMSIM)!r}), r
 COMMAND = [sys.executable, "-B", "-c", VIEW]
 
 
-class Test(unittest.TestCase):
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory(prefix="a place ")
-        self.addCleanup(scratch.cleanup)
-        self.place = pathlib.Path(scratch.name)
-        self.place.chmod(0o755)
+class TestView:
+    @pytest.fixture(autouse=True)
+    def place_of_its_own(self):  # which another user may enter
+        with tempfile.TemporaryDirectory(prefix="a place ") as place, contextlib.ExitStack() as self.ends:
+            self.place = pathlib.Path(place)
+            self.place.chmod(0o755)
+            yield
 
     def view(self, *words, status=0, **more):
         """What `vmmsim view` answers."""
         options = {"cwd": self.place, "stdin": subprocess.DEVNULL, "timeout": 60} | more
         done = subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, **options)
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        self.assertNotIn("Traceback", done.stderr)
+        assert done.returncode == status, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
         return done
 
     def script(self, body="", name="my program"):
@@ -73,7 +76,7 @@ class Test(unittest.TestCase):
 
     def html(self, name="my program.html"):
         text = (self.place / name).read_text()
-        self.assertRegex(text, "(?s)^<!doctype html>.*</html>\\s*$")
+        assert re.search("(?s)^<!doctype html>.*</html>\\s*$", text)
         return text
 
     def files(self):
@@ -83,7 +86,7 @@ class Test(unittest.TestCase):
         self.view("--record", "it.jsonl", self.script(body))
         return self.place / "it.jsonl"
 
-    def test_simulated_machines(self):
+    def test_simulated_machines(self, subtests):
         body = "number = ctypes.c_int(); cuda.cuDeviceGetCount(ctypes.byref(number)); print(number.value)\n"
         program = self.script(body)
         machine = self.place / "mine.conf"
@@ -94,33 +97,33 @@ class Test(unittest.TestCase):
             (["--machine", "laptop"], 1, "1 simulated GPU (machine laptop)"),
             (["--machine", "./mine.conf"], 3, "3 simulated GPUs (machine mine)"),
         ):
-            with self.subTest(words):
-                self.assertEqual(self.view("--record", "it", *words, program).stdout, f"{number}\n")
+            with subtests.test(words):
+                assert self.view("--record", "it", *words, program).stdout == f"{number}\n"
                 about = json.loads((self.place / "it").read_text().splitlines()[-1])["about"]
-                self.assertEqual((about["where"], about["gpus"], about["command"]), (where, number, [program]))
+                assert (about["where"], about["gpus"], about["command"]) == (where, number, [program])
 
-    def test_one_that_fails(self):
+    def test_one_that_fails(self, subtests):
         for body, status, words in (
             ("sys.exit(3)\n", 3, "my program ended with status 3"),
             ("os.kill(os.getpid(), signal.SIGSEGV)\n", 139, "my program was ended by SIGSEGV"),
         ):
-            with self.subTest(body):
+            with subtests.test(body):
                 done = self.view(self.script(body), status=status)
-                self.assertIn(f"view: {words}\nview: 2 calls of CUDA: open my program.html", done.stderr)
+                assert f"view: {words}\nview: 2 calls of CUDA: open my program.html" in done.stderr
                 self.html()
                 (self.place / "my program.html").unlink()
 
     def test_one_that_calls_nothing(self):
         done = self.view(sys.executable, "-c", "print(1)", status=1)
-        self.assertRegex(done.stderr, "^view: python.* made no call of CUDA: there is nothing to show\n$")
+        assert re.search("^view: python.* made no call of CUDA: there is nothing to show\n$", done.stderr)
         done = self.view("sh", "-c", "exit 7", status=7)
-        self.assertIn("sh ended with status 7\nview: sh made no call of CUDA", done.stderr)
-        self.assertEqual(self.files(), [])
+        assert "sh ended with status 7\nview: sh made no call of CUDA" in done.stderr
+        assert self.files() == []
 
     def test_a_script_by_its_interpreter(self):
         program = self.script(name="train.py")
         done = self.view(sys.executable, program)
-        self.assertRegex(done.stderr, "^view: 2 calls of CUDA: open train.html in a browser")
+        assert re.search("^view: 2 calls of CUDA: open train.html in a browser", done.stderr)
         self.html("train.html")
 
     # --- Its end
@@ -128,7 +131,7 @@ class Test(unittest.TestCase):
     def start(self, body, **more):
         """A program under `vmmsim view` in a terminal of its own, when it has written that it is there."""
         master, theirs = pty.openpty()
-        self.addCleanup(os.close, master)
+        self.ends.callback(os.close, master)
 
         def take_the_terminal():
             fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
@@ -139,7 +142,7 @@ class Test(unittest.TestCase):
             start_new_session=True, preexec_fn=take_the_terminal, **more,
         )  # fmt: skip
         os.close(theirs)
-        self.addCleanup(self.end, process)
+        self.ends.callback(self.end, process)
         return process, master, int(process.stdout.readline())
 
     def end(self, process):
@@ -150,7 +153,7 @@ class Test(unittest.TestCase):
         process.wait()
 
     def expect_gone(self, pid):
-        with self.assertRaises(ProcessLookupError):
+        with pytest.raises(ProcessLookupError):
             for _ in range(100):
                 os.kill(pid, 0)
                 time.sleep(0.05)
@@ -174,8 +177,8 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         process, terminal, pid = self.start(body)
         os.write(terminal, b"\x03")
         errors = process.communicate(timeout=20)[1]
-        self.assertIn("1 times\nview: my program ended with status 1\nview: 3 calls of CUDA: open", errors)
-        self.assertEqual(process.returncode, 1)
+        assert "1 times\nview: my program ended with status 1\nview: 3 calls of CUDA: open" in errors
+        assert process.returncode == 1
         self.html()
         self.expect_gone(pid)
 
@@ -184,30 +187,30 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         body += "print(os.getpid(), flush=True)\n"
         process, terminal, pid = self.start(body)
         os.write(terminal, b"\x03")
-        self.assertEqual(process.stderr.readline(), "view: the program goes on; Ctrl-C again ends it\n")
+        assert process.stderr.readline() == "view: the program goes on; Ctrl-C again ends it\n"
         os.write(terminal, b"\x03")
         errors = process.communicate(timeout=20)[1]
-        self.assertIn("view: my program was ended by SIGINT\nview: 2 calls of CUDA: open", errors)
-        self.assertEqual(process.returncode, 130)
+        assert "view: my program was ended by SIGINT\nview: 2 calls of CUDA: open" in errors
+        assert process.returncode == 130
         self.html()
         self.expect_gone(pid)
 
-    def test_ended_from_outside(self):
+    def test_ended_from_outside(self, subtests):
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            with self.subTest(number):
+            with subtests.test(number):
                 process, _, pid = self.start(
                     "signal.signal(signal.SIGINT, signal.SIG_DFL)\nprint(os.getpid(), flush=True)\n"
                 )
                 process.send_signal(number)
                 errors = process.communicate(timeout=20)[1]
-                self.assertIn(f"my program was ended by {number.name}\nview: 2 calls of CUDA: open", errors)
-                self.assertEqual(process.returncode, 128 + number)
+                assert f"my program was ended by {number.name}\nview: 2 calls of CUDA: open" in errors
+                assert process.returncode == 128 + number
                 self.html()
                 self.expect_gone(pid)
 
     # --- Files
 
-    def test_a_view_is_made_anew_and_other_files_are_kept(self):
+    def test_a_view_is_made_anew_and_other_files_are_kept(self, subtests):
         program = self.script()
         self.view(program)
         (self.place / "my program.html").chmod(0o640)
@@ -219,16 +222,16 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             (["--record", "notes"], "notes"),
             (["--record", "notes.tar.gz"], "notes.tar.gz"),
         ):
-            with self.subTest(words):
+            with subtests.test(words):
                 mine = gzip.compress(b"mine\n") if file.endswith("gz") else b"mine\n"
                 (self.place / file).write_bytes(mine)
                 done = self.view(*words, program, status=1)
-                self.assertRegex(done.stderr, f"^view: {file} is there and is no (view|recording): .* with --")
-                self.assertEqual((self.place / file).read_bytes(), mine)
+                assert re.search(f"^view: {file} is there and is no (view|recording): .* with --", done.stderr)
+                assert (self.place / file).read_bytes() == mine
         done = self.view("--output", ".", program, status=1)
-        self.assertIn("is no file: name another with --output", done.stderr)
+        assert "is no file: name another with --output" in done.stderr
         done = self.view("--record", "no/file", program, status=1)
-        self.assertIn("view: there is no directory no\n", done.stderr)
+        assert "view: there is no directory no\n" in done.stderr
 
     def test_no_room(self):
         limit = "ulimit -f 30; trap '' XFSZ; exec \"$@\""
@@ -236,9 +239,9 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             ["sh", "-c", limit, "sh", *COMMAND, self.recorded()],
             cwd=self.place, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("view: it.html cannot be written: File too large\n", done.stderr)
-        self.assertEqual(self.files(), ["it.jsonl", "my program"])
+        assert done.returncode == 1, done.stderr
+        assert "view: it.html cannot be written: File too large\n" in done.stderr
+        assert self.files() == ["it.jsonl", "my program"]
 
     def test_opened(self):
         browser = self.place / "browser"
@@ -247,15 +250,15 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         file, path = self.recorded(), self.place / "it.html"
         environment = {**os.environ, "PLACE": str(self.place), "BROWSER": f"'{browser}'"}
         self.view("--open", file, env=environment)
-        self.assertEqual((self.place / "opened").read_text(), f"{path}\n")
+        assert (self.place / "opened").read_text() == f"{path}\n"
         self.view("--open", file, env={**environment, "BROWSER": f"'{browser}' --new %s:other"})
-        self.assertEqual((self.place / "opened").read_text(), f"--new\n{path}\n")
+        assert (self.place / "opened").read_text() == f"--new\n{path}\n"
         done = self.view("--open", file, env={**environment, "FAILS": "4"})
-        self.assertRegex(done.stderr, "view: --open: .*browser could not open it \\(4\\); open the file yourself\n$")
+        assert re.search("view: --open: .*browser could not open it \\(4\\); open the file yourself\n$", done.stderr)
         done = self.view("--open", file, env={**environment, "BROWSER": "/no/such"})
-        self.assertIn("--open: /no/such could not open it (No such file or directory)", done.stderr)
+        assert "--open: /no/such could not open it (No such file or directory)" in done.stderr
         done = self.view("--open", file, env={"PATH": str(self.place)})
-        self.assertIn("--open: there is no xdg-open, and BROWSER names no browser; open the file yourself", done.stderr)
+        assert "--open: there is no xdg-open, and BROWSER names no browser; open the file yourself" in done.stderr
 
     # --- Recordings
 
@@ -276,7 +279,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         file = self.recorded()
         lines = file.read_text().splitlines(keepends=True)
         file.write_text(lines[0] + lines[1][:50])
-        self.assertIn("view: 1 call of CUDA; the recording was cut off: open it.html", self.view(file.name).stderr)
+        assert "view: 1 call of CUDA; the recording was cut off: open it.html" in self.view(file.name).stderr
         self.html("it.html")
 
     def test_a_picture_of_a_step(self):
@@ -285,11 +288,11 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         for words, step in (["--step", "5"], 5), ([], 9):
             self.view("--svg", *words, file)
             text = (self.place / "short.svg").read_text()
-            self.assertIn(f"<title>Step {step}: ", text)
-            self.assertIn("read-write", text)
-        self.assertIn("there are the steps 1 to 14", self.view("--svg", "--step", "15", file, status=1).stderr)
-        self.assertIn("give --svg too", self.view("--step", "5", file, status=2).stderr)
-        self.assertIn("of one recording", self.view("--svg", file, file, status=1).stderr)
+            assert f"<title>Step {step}: " in text
+            assert "read-write" in text
+        assert "there are the steps 1 to 14" in self.view("--svg", "--step", "15", file, status=1).stderr
+        assert "give --svg too" in self.view("--step", "5", file, status=2).stderr
+        assert "of one recording" in self.view("--svg", file, file, status=1).stderr
 
     def test_two_runs(self):
         """Their strips above, their views below."""
@@ -297,17 +300,17 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         sample.timed(3, 1000).write(one)
         sample.timed(6, 1000).write(two)
         done = self.view(one.name, two.name)
-        self.assertIn("view: 3 calls of CUDA and 6 calls of CUDA: open one_and_two.html", done.stderr)
+        assert "view: 3 calls of CUDA and 6 calls of CUDA: open one_and_two.html" in done.stderr
         self.view("--output", "twice.html", "one.jsonl", "one.jsonl")
         text = (self.place / "one_and_two.html").read_text()
-        self.assertEqual(re.findall(r'class="vmm-view" data-key="(\S+)"', text), ["first-step", "second-step"])
+        assert re.findall(r'class="vmm-view" data-key="(\S+)"', text) == ["first-step", "second-step"]
         strips = re.findall(r'class="vmm-strip" data-of="([^"]+)"', text.partition('class="vmm-view"')[0])
-        self.assertEqual(strips, ["first-step", "second-step"])
+        assert strips == ["first-step", "second-step"]
         for words in ("<title>Two runs of one and two<", ">the peak of two is 4 MiB more than that of one.<"):
-            self.assertTrue(words in text, words)
-        self.assertTrue(">both have a peak of 2 MiB.<" in self.html("twice.html"))
+            assert words in text, words
+        assert ">both have a peak of 2 MiB.<" in self.html("twice.html")
 
-    def test_what_is_no_recording(self):
+    def test_what_is_no_recording(self, subtests):
         for text, words in (
             ("", "view: it has no call of CUDA: there is nothing to show"),
             ('{"about": {}}\n', "view: it has no call of CUDA: there is nothing to show"),
@@ -315,10 +318,10 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             ('{"pid": 1}\n', "view: it is no recording: line 1 is no call; expected the members"),
             ('{"pid": 1, "thr', "view: it has no call of CUDA"),
         ):
-            with self.subTest(text):
+            with subtests.test(text):
                 (self.place / "it").write_text(text)
-                self.assertIn(words, self.view("it", status=1).stderr)
-                self.assertEqual(self.files(), ["it"])
+                assert words in self.view("it", status=1).stderr
+                assert self.files() == ["it"]
 
     # --- Arguments
 
@@ -327,14 +330,14 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         os.chdir(self.place)
         errors = io.StringIO()
         try:
-            with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit) as ended:
+            with contextlib.redirect_stderr(errors), pytest.raises(SystemExit) as ended:
                 watch.arguments([str(word) for word in words], Tool())
         finally:
             os.chdir("/")
-        self.assertEqual(ended.exception.code, 2)
+        assert ended.value.code == 2
         return errors.getvalue()
 
-    def test_bad_arguments(self):
+    def test_bad_arguments(self, subtests):
         program, file = self.script(), self.recorded()
         (self.place / "plain").write_text("text\n")
         kept = self.files()
@@ -359,13 +362,13 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             (["--gpus", "1", file.name], "it.jsonl is a recording and no program"),
             (["--record", "x", file.name], "it.jsonl is a recording and no program"),
         ):
-            with self.subTest(words):
+            with subtests.test(words):
                 errors = self.refused(words)
-                self.assertRegex(errors, r"^usage: vmmsim view \[options\] PROGRAM ")
-                self.assertIn(said, errors)
+                assert re.search(r"^usage: vmmsim view \[options\] PROGRAM ", errors)
+                assert said in errors
         done = self.view("--gpus", "x", program, status=2)
-        self.assertIn("--gpus: 'x' is no number", done.stderr)
-        self.assertEqual((done.stdout, self.files()), ("", kept))
+        assert "--gpus: 'x' is no number" in done.stderr
+        assert (done.stdout, self.files()) == ("", kept)
 
     # --- Real GPUs
 
@@ -381,10 +384,10 @@ sys.exit(f"{len(os.read(heard, 100))} times")
 
     def test_real_without_a_gpu(self):
         done = self.view("--real", self.script(), status=1, env=self.driver(0))
-        self.assertRegex(
-            done.stderr, r"^view: no GPU here: .* Without --real the program runs on simulated GPUs; or record it on a "
+        assert re.search(
+            r"^view: no GPU here: .* Without --real the program runs on simulated GPUs; or record it on a ", done.stderr
         )
-        self.assertEqual(len(done.stderr.splitlines()), 1)
+        assert len(done.stderr.splitlines()) == 1
 
     def test_real(self):
         """With a program in the place of the recorder: what leads to it, and what comes of it."""
@@ -395,12 +398,8 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         environment = self.driver(2)
         self.view("--real", "--record", "real.jsonl", "sh", "-c", script, status=5, env=environment)
         about = json.loads((self.place / "real.jsonl").read_text().splitlines()[-1])["about"]
-        self.assertRegex(about["where"], r"^2 NVIDIA H200(, driver [\d.]+)?$")
-        self.assertEqual((about["gpus"], about["status"]), (2, 5))
+        assert re.search(r"^2 NVIDIA H200(, driver [\d.]+)?$", about["where"])
+        assert (about["gpus"], about["status"]) == (2, 5)
         script = 'cat calls >> "$VMM_RECORD"; kill -SEGV $$'
         done = self.view("--real", "sh", "-c", script, status=139, env=environment)
-        self.assertIn("view: sh was ended by SIGSEGV\nview: 2 calls of CUDA: open sh.html", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()
+        assert "view: sh was ended by SIGSEGV\nview: 2 calls of CUDA: open sh.html" in done.stderr
