@@ -6,11 +6,12 @@ and has all that it ships.
     borders_test.py
 
 The interface are the names in __all__ of these packages, and all of these modules. Tests may take the tool's helpers of
-tests as well.
+tests as well. The tool's C++ includes no file from beside it.
 """
 
 import ast
 import importlib
+import re
 
 from tests.machines import ROOT
 
@@ -64,6 +65,16 @@ def test_the_lessons_use_the_interface():
 
 def test_the_tool_knows_nothing_of_the_lessons():
     check((ROOT / "vmmsim").rglob("*.py"), lambda file: wrong_in_tool(file.read_text()))
+
+
+def test_the_tool_includes_what_is_its_own():
+    def outside(file):
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            if name := re.match(r'#include "(\.\./.*)"', line):
+                if not (file.parent / name[1]).resolve().is_relative_to(ROOT / "vmmsim"):
+                    yield number, name[1]
+
+    check((file for kind in ("cc", "cu", "h") for file in (ROOT / "vmmsim").rglob(f"*.{kind}")), outside)
 
 
 def test_all_that_is_named_is_there():

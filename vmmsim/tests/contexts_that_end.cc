@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "../../common/check.h"
+#include "check.h"
 
 namespace {
 

@@ -265,7 +265,7 @@ struct NotSimulated {
 
 // Adds the operations of an instruction, and takes the modifiers that it understands.
 using Lower = void (*)(Lowering&, const ptx::Instruction&, Modifiers&);
-// The instructions that a file simulates, by opcode. Whoever adds one adds it here, and to no other list.
+// The instructions that a file simulates, by opcode. Whoever adds one gives it its form in ptx/instructions.h, too.
 using Opcodes = std::unordered_map<std::string_view, Lower>;
 extern const Opcodes arithmetic_opcodes;                              // arithmetic.cc: add ... cvt, mov, selp, setp
 extern const Opcodes memory_opcodes;                                  // access.cc: ld, st, atom, red, fence, cvta, ...

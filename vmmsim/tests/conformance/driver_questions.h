@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// What the programs driver_*.cu share: a process in which there is one of everything, and questions about it.
+// What the programs driver_*.cc share: a process in which there is one of everything, and questions about it.
 #pragma once
 #include "conformance.h"
 
