@@ -136,6 +136,20 @@ class TestPrograms(BuiltPrograms):
             printed = "125\n" if words else "cudaErrorNoKernelImageForDevice 0\n0\n"
             self.ends(self.run_it(*exit), 0, printed, *words)
 
+    def test_ptx_newer_than_the_driver(self):
+        for code, printed in (
+            ("compute_90", "cudaErrorUnsupportedPtxVersion 0\n"),
+            ("[sm_90,compute_90]", "cudaSuccess 42\n"),
+        ):
+            options = "-gencode", f"arch=compute_90,code={code}", "--compress-mode=none"
+            program = self.build("late.cu", KERNEL, *PLAIN, *options)
+            ours, late = b".version 9.0", b".version 9.5"
+            assert program.read_bytes().count(ours) == 1
+            program.write_bytes(program.read_bytes().replace(ours, late))
+            words = ["vmmsim: ", "9.5"] if "Unsupported" in printed else []
+            self.ends(self.run_it(program), 0, printed, *words)
+            self.ends(self.run_it("--machine", "h200x8_cuda_13_5", program), 0, "cudaSuccess 42\n")
+
     def test_separate_compilation(self):
         apart = [*PLAIN, "-rdc=true"]
         other = self.scratch / "other.cu"

@@ -44,13 +44,6 @@ ptx::Module link_units(const void* const* fat_binaries) {
   return linker.finish();
 }
 
-// The newest PTX that the driver takes: 90 of CUDA 13.0, 88 of 12.9. One number was left out.
-unsigned newest_ptx_version() {
-  const int version = memory::machine().driver, minor = version % 1000 / 10;
-  if (version >= 13000) return unsigned(90 + minor);
-  return unsigned(minor > 5 ? 79 + minor : 80 + minor);
-}
-
 // PTX by itself. It may declare a variable with its size that nobody has, but not use a function or array so.
 ptx::Module read_ptx(const char* text) {
   ptx::Module module = compile(text);
