@@ -381,6 +381,23 @@ def test_a_fault_names_its_launch():
     assert [(step.thread, step.stream) for step in found[:3]] == [(0, 0), (1, 1), (0, 0)]
 
 
+def test_a_late_fault_names_what_was_unmapped_before():
+    """A graph's launch is in no recording of real GPUs, so the last launch that is there may be innocent."""
+    writer = Writer()
+    handle, _ = writer.create(2 * MIB)
+    writer.reserve(BASE, 2 * MIB)
+    writer.map(BASE, 2 * MIB, handle)
+    writer.unmap(BASE, 2 * MIB)
+    writer.launch()
+    writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
+    for _ in range(100):
+        writer.launch()
+    writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
+    soon, late = (step.words for step in steps(writer.recording()) if "ErrorIllegalAddress" in step.words)
+    assert soon.endswith("in step 4 memory was unmapped.")
+    assert "unmapped" not in late
+
+
 def test_what_a_process_leaves():
     writer = sample.chunks(3, stay=True)
     writer.allocate(0x1000, 3 * MIB)

@@ -41,6 +41,7 @@ CHANGED_BY = {
 # A module's variables come with the first launch or question that needs them, and a pool's memory with what is wanted
 # of it; any call that waits gives back what the pool does not need.
 OF_MODULES = "cudaLaunch", "cudaFunc", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol", "cudaGetSymbol", "cudaGraph"
+FEW = 50  # calls between two of a kind that are told of together
 
 
 class Entity:
@@ -216,6 +217,7 @@ class Machine:
         self.followed, self.touched = {}, {}  # memory by identity; of the line that it is at, by number
         self.made = 0  # how much memory there has been
         self.lines, self.launches = 0, {}  # how many; by (process, "cudaLaunchKernel #2"), its sequence number and it
+        self.unmapped = {}  # by process: the sequence numbers of the last calls in a row that unmapped something
         self.checks = collections.Counter()
         self.strict, self.doubts = strict, []  # of the last line
         self.watches = []
@@ -243,6 +245,9 @@ class Machine:
             self.launches[line["pid"], f"{line['call']} #{line['nth']}"] = self.lines, line
         process = self.processes[line["pid"]]
         process.has_ended, self.touched = False, {}
+        if any(change.get("kind") == "unmap" for change in line["changes"]):
+            first, last = self.unmapped.get(line["pid"], (0, -FEW))
+            self.unmapped[line["pid"]] = (first if self.lines - last < FEW else self.lines), self.lines
         self.look_at_kinds(process, line)
         for change in line["changes"]:
             self.demand(change["order"] > process.order, "changes come in order")

@@ -24,6 +24,7 @@ HANDLE_TYPES = {1: "a file descriptor", 8: "a fabric handle"}
 RIGHTS = {0: "no access", 1: "read", 3: "read-write"}
 PROTECTION = {"PROT_NONE": 0, "PROT_READ": 1, "PROT_READWRITE": 3}
 OF_KERNELS = re.compile("ILLEGAL_?ADDRESS|LAUNCH_?(FAILED|FAILURE)", re.IGNORECASE)  # errors
+MOST_BEFORE = 100  # steps between memory that was unmapped and a fault that may come of it
 VERBS = {"copy": "copies", "launch": "launches"}
 ASKED = {  # what a call is to do: a verb, and the rest; or a function that says so
     "cudaStreamBeginCapture": "begin to capture a stream: what comes in it becomes a graph, and is not executed",
@@ -207,7 +208,19 @@ class Asked:
             return ""
         name = short(str(line["arguments"].get("func", line["arguments"].get("f", ""))))
         kernel = f"the kernel {name}".rstrip()  # that of a graph has none
-        return f": {kernel} that {line['call']} #{line['nth']} launched in step {step} went wrong{inferred}"
+        told = f": {kernel} that {line['call']} #{line['nth']} launched in step {step} went wrong{inferred}"
+        return told + (self.unmapped_before(pid) if inferred else "")
+
+    def unmapped_before(self, pid):
+        """What may be the reason for a fault that real GPUs tell late, and of a launch that they do not name."""
+        first, last = self.machine.unmapped.get(pid, (0, 0))
+        if not last or self.machine.lines - last > MOST_BEFORE:
+            return ""
+        until = f", and up to step {last}," if last > first else ""
+        return (
+            "; or an earlier one was still running, perhaps of a graph, whose launches a recording lacks: "
+            f"in step {first}{until} memory was unmapped"
+        )
 
     def values(self):
         """The arguments that are not addresses of outputs, short."""

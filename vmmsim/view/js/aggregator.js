@@ -94,7 +94,7 @@ class Aggregator {
       { base: first.base, inside: first.inside, others });
     const parts = first.whole.map((part, index) => Object.assign(new Part(part.offset, part.size), part,
       { its_ranges: null, twins: others.map((other) => other.whole[index]) }));
-    if (others.length) region.name = `${first.name} … ${others.at(-1).name}`;
+    if (others.length) region.name = `${first.name}${others.length > 1 ? " …" : ","} ${others.at(-1).name}`;
     region.parts = parts;
     for (let most = 6; most > 0; most--) {  // with less in it, if it is wider than the picture
       if (sum(least_widths(region, measures)) + 2 * INSET <= width) break;

@@ -28,10 +28,10 @@ class Part {
   }
   label() {
     const count = this.mappings.length;
-    if (this.is_rest) return `… ${count} more`;
+    if (this.is_rest && count) return `… ${count} more`;
     return count < 2 ? size_text(this.size) : `${count} × ${size_text(this.size / count)}`;
   }
-  note() { return this.is_rest ? size_text(this.size) : "not mapped"; }
+  note() { return this.is_rest && this.mappings.length ? size_text(this.size) : "not mapped"; }
 }
 
 // A reservation; others are those that are like this one, for which it stands.

@@ -157,7 +157,8 @@ class View {
     this.part("number").textContent = `step ${this.at} of ${this.last}${some}`;
     this.controls.forEach((button, index) => {
       const focused = document.activeElement == button;
-      button.disabled = !nearest(listed, this.at, index < 2 ? -1 : 1);
+      const to = [listed[0], nearest(listed, this.at, -1), nearest(listed, this.at, 1), listed.at(-1)][index];
+      button.disabled = !to || to == this.at;
       if (button.disabled && focused) this.strip.slider.focus();  // or the keys would no longer reach the view
     });
   }
