@@ -24,8 +24,8 @@ except ImportError as missing:
     skip(f"{missing.name} is not installed for this Python")
 
 from vmmsim.notebook.live import Live
+from vmmsim.tests.sample import MIB, Writer
 
-MIB = 1 << 20
 HERE = pathlib.Path(__file__).resolve().parents[1]
 LAUNCHER = pathlib.Path(BUILT["vmmsim"])
 SECONDS = 60  # for a cell, on a busy machine
@@ -214,15 +214,11 @@ class TestLinesOfARecorder:
     """Lines as the recorder for real GPUs writes them, which do not say of which memory an import is."""
 
     def test_an_import_is_of_what_an_earlier_cell_made(self):
-        made = {"handle": "0x10", "size": 2 * MIB, "device": 0, "record": 8, "multicast": False, "order": 1}
-        imported = {"handle": "0x30", "size": None, "device": None, "record": None, "multicast": None, "order": 1}
-        cells = (
-            [self.line(1, "cuMemCreate", {"kind": "create"} | made)],
-            [
-                self.line(1, "cuMemExportToShareableHandle", self.export("0x10", 2)),
-                self.line(2, "cuMemImportFromShareableHandle", {"kind": "import", "identity": "0x101"} | imported),
-            ],
-        )
+        writer, of_nothing = Writer(), dict.fromkeys(("size", "device", "record", "multicast"))
+        handle, _ = writer.create(2 * MIB)
+        cells = [writer.lines.copy()]
+        writer.give(handle, of_nothing, 1, 2, identity="0x101")
+        cells.append(writer.lines[1:])
         with tempfile.NamedTemporaryFile("w+") as trace:
             live = Live(None, trace.name)
             for lines in cells:
@@ -232,28 +228,6 @@ class TestLinesOfARecorder:
             live.file.close()
         one, two = (live.machine.processes[process].handles.values() for process in (1, 2))
         assert [handle.memory.number for handle in one] == [handle.memory.number for handle in two]
-
-    @staticmethod
-    def export(handle, order):
-        return {"kind": "export", "handle": handle, "fd": 5, "identity": "0x101", "order": order}
-
-    @staticmethod
-    def line(process, call, change):
-        return {
-            "pid": process,
-            "thread": process,
-            "number": 1,
-            "time": 1,
-            "call": call,
-            "nth": 1,
-            "callers": [],
-            "device": 0,
-            "arguments": {},
-            "result": "CUDA_SUCCESS",
-            "outputs": {},
-            "changes": [change],
-            "explanation": "",
-        }
 
 
 def text_of(output):
