@@ -121,6 +121,7 @@ const RecordedCalls& of_driver = *new RecordedCalls{
         (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams),
         (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream), ),
     DRIVER_STREAM(asks, cuLaunchKernelEx, (config, f, kernelParams, extra), (config, f), ),
+    DRIVER_STREAM(asks, cuGraphLaunch, (hGraphExec, hStream), (hGraphExec, hStream), ),
     // Whose contexts these are. The runtime calls these too.
     DRIVER(tells, cuDevicePrimaryCtxRetain, (pctx, dev), model.made_context(*pctx, dev)),
     DRIVER(tells, cuCtxCreate_v2, (pctx, flags, dev), model.made_context(*pctx, dev)),
@@ -178,6 +179,7 @@ const RecordedCalls& of_runtime = *new RecordedCalls{
     RUNTIME_STREAM(asks, cudaLaunchCooperativeKernel, _v9000, (func, gridDim, blockDim, args, sharedMem, stream),
                    (func, gridDim, blockDim, sharedMem, stream), ),
     RUNTIME_STREAM(asks, cudaLaunchKernelExC, _v11060, (config, func, args), (config, func, args), ),
+    RUNTIME_STREAM(asks, cudaGraphLaunch, _v10000, (graphExec, stream), (graphExec, stream), ),
 };
 
 }  // namespace

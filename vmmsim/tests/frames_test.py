@@ -382,7 +382,7 @@ def test_a_fault_names_its_launch():
 
 
 def test_a_late_fault_names_what_was_unmapped_before():
-    """A graph's launch is in no recording of real GPUs, so the last launch that is there may be innocent."""
+    """Launches overlap, so the last one may be innocent."""
     writer = Writer()
     handle, _ = writer.create(2 * MIB)
     writer.reserve(BASE, 2 * MIB)

@@ -279,6 +279,27 @@ static void launches(const char* name) {
   cudaFree(data);
 }
 
+static void graphs() {
+  int* data = nullptr;
+  cudaMalloc(&data, sizeof *data);
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t graphExec = nullptr;
+  cudaStreamCreate(&stream);
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+  touch<<<1, 1, 0, stream>>>(data);
+  cudaStreamEndCapture(stream, &graph);
+  cudaGraphInstantiate(&graphExec, graph, 0);
+  RUNTIME(cudaGraphLaunch, _v10000, graphExec, stream);
+  RUNTIME(cudaGraphLaunch, _v10000, nullptr, stream);  // refused
+  DRIVER(cuGraphLaunch, graphExec, stream);
+  cudaStreamSynchronize(stream);
+  cudaGraphExecDestroy(graphExec);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
+  cudaFree(data);
+}
+
 // A call that the runtime makes in one of its own, recorded or not, is not the program's.
 static void nested() {
   void* memory = nullptr;
@@ -393,6 +414,7 @@ int main(int, char** arguments) {
     memory_of_another(mine);
     pools();
     launches("_Z5touchPi");
+    graphs();
     nested();
     wait(nullptr);
   } else if (what == "multicast") {

@@ -59,8 +59,8 @@ def lines_of(path):
 
 
 def known(line):
-    """What both know: not whose memory another process's is, where a pool is, when it gives memory back, when exported
-    memory is gone."""
+    """What both know: not the kernels of a graph, whose memory another process's is, where a pool is, when it gives
+    memory back, when exported memory is gone."""
     changes, unknown = [], ("order", "record", "identity", "followed")
     for change in (change for change in line["changes"] if change["kind"] != "gone"):
         its = {key: value for key, value in change.items() if key not in unknown}
@@ -73,7 +73,8 @@ def known(line):
         )
         if not is_late and not line["call"].endswith("FreeAsync"):
             changes.append(its)
-    result = {key: line[key] for key in SAME} | {"changes": changes}
+    arguments = {key: value for key, value in line["arguments"].items() if key != "kernels"}
+    result = {key: line[key] for key in SAME} | {"arguments": arguments, "changes": changes}
     if line["call"] == "cuMulticastBindAddr":
         for change in changes:
             del change["device"]

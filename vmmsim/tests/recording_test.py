@@ -26,6 +26,7 @@ from vmmsim.tests.built import BUILT
 from vmmsim.trace import line as lines
 from vmmsim.trace import model, places, recording
 from vmmsim.trace.recording import Broken, Recording
+from vmmsim.view.frames import steps
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -92,8 +93,8 @@ class TestRecording:
         self.file.write_bytes(text if isinstance(text, bytes) else text.encode())
         return Recording.read(self.file)
 
-    def trace(self):
-        subprocess.run([VMMSIM, "--trace", self.file, PROGRAM], capture_output=True, check=True)
+    def trace(self, program=PROGRAM):
+        subprocess.run([VMMSIM, "--trace", self.file, program], capture_output=True, check=True)
         return self.file.read_bytes()
 
     # --- Reading
@@ -102,6 +103,17 @@ class TestRecording:
         its = Recording.read(self.trace() and self.file)
         assert its.lines[0]["call"] == "cuInit"
         assert (its.about, its.is_cut, its.place(its.lines[0])) == ({}, False, ("", 0, ""))
+
+    def test_the_launch_of_a_graph_that_went_wrong(self):
+        self.trace(BUILT["recorded_graph"])
+        found = steps(Recording.read(self.file))
+        first, second = (step for step in found if step.call == "cudaGraphLaunch")
+        assert (first.is_launch, second.words) == (
+            True,
+            "cudaGraphLaunch launches a graph with the kernel fill(int*); it succeeds.",
+        )
+        told = f"the kernel fill that cudaGraphLaunch #2 launched in step {second.number} went wrong."
+        assert found[second.number].words.endswith(told)
 
     def test_modules_and_unknown_calls(self):
         its = self.read('{"module": "libx.so", "path": "/x/libx.so"}\n' + changed(call="cuNew"))

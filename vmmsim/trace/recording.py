@@ -261,10 +261,15 @@ def shortened(function, long=LONG_NAME):
     return name.replace("\0", "(anonymous namespace)")
 
 
+def bare(function):
+    """Its name alone, without what it returns, takes or is made for."""
+    name = shortened(function, 0).replace("(...)", "").replace("<...>", "").replace("(anonymous namespace)::", "")
+    return name.removeprefix("void ")
+
+
 def short(function):
     """DeviceCachingAllocator::malloc of c10::cuda::CUDACachingAllocator::DeviceCachingAllocator::malloc(size_t)."""
-    name = shortened(function, 0).replace("(...)", "").replace("<...>", "").replace("(anonymous namespace)::", "")
-    return "::".join(name.removeprefix("void ").split("::")[-2:])
+    return "::".join(bare(function).split("::")[-2:])
 
 
 def parsed(text):

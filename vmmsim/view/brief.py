@@ -2,13 +2,12 @@
 """What a call changed, in a few words: brief(line, since, name) is "2 MiB → R190", of the list of calls."""
 
 from vmmsim.trace.model import Mapping, Reservation
-from vmmsim.trace.recording import shortened
+from vmmsim.trace.recording import bare
 from vmmsim.view.overview import is_launch
 from vmmsim.view.sizes import exact_size, size_text
-from vmmsim.view.words import RIGHTS, extents, is_refused
+from vmmsim.view.words import RIGHTS, extents, is_refused, kernels_of
 
 LONGEST = 60
-NAMELESS = "(anonymous namespace)::"
 
 
 def brief(line, since, name):
@@ -75,8 +74,6 @@ def ordinary(line):
 
 
 def launched(line):
-    names = line["arguments"].get("kernels") or [line["arguments"].get("func", line["arguments"].get("f", ""))]
-    text = str(names[0] if isinstance(names, list) and names else names).removeprefix("void ")
-    name = shortened(text, 0).replace("(...)", "").replace("<...>", "").replace(NAMELESS, "")[:LONGEST]
+    name = bare((kernels_of(line) or ["a graph" * ("Graph" in line["call"])])[0])[:LONGEST]
     grid, block = (f"({size})" if " × " in size else size for size in extents(line["arguments"]))
     return name + (f"<<<{grid}, {block}>>>".replace(" × ", ",") if grid else "")

@@ -110,6 +110,13 @@ def sized(value):
     return size_and_bytes(integer(value))
 
 
+def kernels_of(line):
+    """The names of what a launch launches. Of a graph a recorder cannot know them."""
+    its = line["arguments"]
+    names = its.get("kernels", [its[key] for key in ("func", "f") if key in its])
+    return [str(name).removeprefix("void ") for name in names] if isinstance(names, list) else []
+
+
 def extents(arguments):
     """(of the grid, of a block) of a launch: 2048, or 16 × 16; "" is not known."""
     config = arguments.get("config")
@@ -206,8 +213,8 @@ class Asked:
             inferred = ", if it was the last launch before this call (inferred)"
         if not step:
             return ""
-        name = short(str(line["arguments"].get("func", line["arguments"].get("f", ""))))
-        kernel = f"the kernel {name}".rstrip()  # that of a graph has none
+        kernels = kernels_of(line)
+        kernel = f"the kernel {short(kernels[0])}" if len(kernels) == 1 else "a kernel"
         told = f": {kernel} that {line['call']} #{line['nth']} launched in step {step} went wrong{inferred}"
         return told + (self.unmapped_before(pid) if inferred else "")
 
@@ -217,10 +224,7 @@ class Asked:
         if not last or self.machine.lines - last > MOST_BEFORE:
             return ""
         until = f", and up to step {last}," if last > first else ""
-        return (
-            "; or an earlier one was still running, perhaps of a graph, whose launches a recording lacks: "
-            f"in step {first}{until} memory was unmapped"
-        )
+        return f"; or an earlier one was still running: in step {first}{until} memory was unmapped"
 
     def values(self):
         """The arguments that are not addresses of outputs, short."""
@@ -497,7 +501,7 @@ class Asked:
     # --- The rest
     @asked("cudaLaunchKernel")
     def launch(self):
-        name = str(self.arguments.get("func", self.arguments.get("f"))).removeprefix("void ")
+        name = (kernels_of(self.line) or [""])[0]
         gpu = f" on GPU {self.line['device']}" if self.line["device"] >= 0 else ""
         grid, block = extents(self.arguments)
         threads = f", {grid} block{'s' * (grid != '1')} of {block} thread{'s' * (block != '1')}" if grid else ""
@@ -505,9 +509,9 @@ class Asked:
 
     @asked("cudaGraphLaunch")
     def launch_graph(self):
-        names = [str(name).removeprefix("void ") for name in listed(self.argument("kernels"))]
+        names = kernels_of(self.line)
         if not names:
-            return "launch a graph without kernels"
+            return "launch a graph" + " without kernels" * ("kernels" in self.arguments)
         text = f"the kernel {names[0]}" if len(names) == 1 else f"{len(names)} kernels: {', '.join(names)}"
         return f"launch a graph with {text if len(text) <= 120 else text[:120] + '…'}"
 

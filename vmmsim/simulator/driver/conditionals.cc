@@ -54,7 +54,7 @@ void decide(const std::shared_ptr<const Choice>& choice, const Operation& op) {
   gpu::run([choice, op] {
     const std::vector<Step>* const body = choice->body();
     if (!body || fault()) return ended(op);
-    run_steps(*body, op->context, [choice, op](const Operation& end) {
+    run_steps(*body, op, [choice, op](const Operation& end) {
       ended(end);
       if (choice->type == CU_GRAPH_COND_TYPE_WHILE) decide(choice, op);
       else ended(op);

@@ -120,19 +120,19 @@ void start_kernel(const Work& work, const Operation& op) {
   now.order = op->number;
   now.triggered = [op] { triggered(op); };
   if (!op->prerequisites.empty()) now.may_go_on = [op] { return may_go_on(op); };
-  now.done = [op, launch = work.asked_by](const gpu::Fault* fault) {
-    if (fault) set_fault(*fault, launch);
+  now.done = [op](const gpu::Fault* fault) {
+    if (fault) set_fault(*fault, op->asked_by);
     ended(op);
   };
   if (memory::options().trace)
-    now.unordered_read = [kernel = now.kernel, device = now.module->device(), launch = work.asked_by](
+    now.unordered_read = [kernel = now.kernel, device = now.module->device(), launch = op->asked_by](
                              const std::string& where, uint64_t written, uint64_t read) {
       trace_unordered_read(*kernel, device, launch, where, written, read);
     };
   if (memory::options().late_kernels == 0) return gpu::launch(std::move(now));
   using Clock = std::chrono::steady_clock;
   const auto latest = Clock::now() + std::chrono::milliseconds(memory::options().late_kernels);
-  gpu::poll([op, now, latest, launch = work.asked_by] {  // a launch may come from any thread: the call is kept
+  gpu::poll([op, now, latest, launch = op->asked_by] {  // a launch may come from any thread: the call is kept
     const std::string waiter = waiter_of(op);
     if (waiter.empty() && Clock::now() < latest && !fault()) return false;
     trace_begin(*now.kernel, now.parameters, now.module->device(), launch, waiter);
@@ -244,7 +244,6 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
   need_simulated(kernel);
   check_local(kernel);
   work->function = function;
-  if (memory::options().trace) work->asked_by = memory::current_call();
   work->attributes = attributes;
   work->event_of_begin = event_among(attributes, CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT);
   work->event_of_end = event_among(attributes, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT);

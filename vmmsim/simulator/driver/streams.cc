@@ -90,6 +90,7 @@ Operation put_in(CUstream_st& stream, Start start, const Operation& also, const 
     MutexLock held(state().lock);
     if (is_of_gpu) make_room(stream);
     op = make_operation(std::move(start), stream.context);
+    if (memory::options().trace) op->asked_by = memory::current_call();
     op->is_kernel = work && work->function;
     if (work && work->is_long) note_long(op);
     if (is_of_gpu) stream.work.push_back(op);
@@ -124,6 +125,7 @@ Operation add_steps(const std::vector<Step>& steps, std::vector<Start> starts, c
   for (size_t i = 0; i < steps.size(); ++i) {
     const Operation& op = all.emplace_back(make_operation(std::move(starts[i]), begin->context));
     const SharedWork& work = steps[i].work;
+    op->asked_by = begin->asked_by;
     op->is_kernel = work && work->function;
     if (work && work->is_long) note_long(op);
     add_dependency(op, begin);
@@ -251,6 +253,7 @@ Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const
     MutexLock held(state().lock);
     make_room(stream);
     begin = make_operation(nullptr, stream.context);
+    if (memory::options().trace) begin->asked_by = memory::current_call();
     add_dependency(begin, also);
     append(stream, begin);
     end = add_steps(steps, std::move(starts), begin, std::move(at_end));
@@ -263,12 +266,13 @@ Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const
   return end;
 }
 
-void run_steps(const std::vector<Step>& steps, CUcontext context, Start at_end) {
+void run_steps(const std::vector<Step>& steps, const Operation& of, Start at_end) {
   std::vector<Start> starts = starts_of(steps);
   Operation begin;
   {
     const MutexLock held(state().lock);
-    begin = make_operation(nullptr, context);
+    begin = make_operation(nullptr, of->context);
+    begin->asked_by = of->asked_by;
     --add_steps(steps, std::move(starts), begin, std::move(at_end))->awaited;
     --begin->awaited;
   }

@@ -41,8 +41,8 @@ struct Step {
 Operation enqueue_all(CUstream_st&, const std::vector<Step>&, const Operation& also, Start at_end)
     EXCLUDES(state().lock, graphs().lock);
 
-// Runs them at once, behind nothing.
-void run_steps(const std::vector<Step>&, CUcontext, Start at_end) EXCLUDES(state().lock);
+// Runs them at once, behind nothing, as a part of this operation.
+void run_steps(const std::vector<Step>&, const Operation&, Start at_end) EXCLUDES(state().lock);
 
 // Whether a stream, or the host, has waited for what was put into another stream after a time: the number of the
 // operation that was the last then.

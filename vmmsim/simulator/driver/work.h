@@ -34,7 +34,6 @@ struct Work {
   std::vector<void*> pointers;                                   // those of given.kernel
   size_t parameter_bytes = 0;                                    // what one of these points to
   CUfunction function = nullptr;                                 // of a kernel
-  std::string asked_by = {};                                     // the call that launches it, for --trace
   Attributes attributes;                                         // likewise
   std::shared_ptr<CUevent_st> event_of_begin, event_of_end;      // which a launch of a kernel records
   std::shared_ptr<CUevent_st> event;                             // of a node that records or awaits one
