@@ -8,6 +8,7 @@ that tries to become tags; and how fast 4,160 calls are.
 
 import collections
 import html
+import pathlib
 import re
 import xml.etree.ElementTree
 
@@ -17,10 +18,13 @@ from vmmsim.tests import sample
 from vmmsim.tests.browser import BrowserTest
 from vmmsim.tests.sample import BASE, EVIL, MIB
 from vmmsim.trace.model import Machine
+from vmmsim.trace.recording import Recording
 from vmmsim.view import page as view
 from vmmsim.view.frames import steps
 from vmmsim.view.pictures import of_steps
 from vmmsim.view.sizes import size_text
+
+RECORDINGS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "recordings"
 
 
 class TestViews(BrowserTest):
@@ -237,6 +241,18 @@ class TestViews(BrowserTest):
         self.page.go_back()
         self.expect_step(self.last)
         assert self.held_in_page() == left
+
+    def test_the_library_s_functions_above_the_line_of_a_python_program(self):
+        file = self.scratch / "sleep.html"
+        recording = Recording.read(RECORDINGS / "sleep.jsonl.gz")
+        file.write_text(view.page(recording, steps(recording)))
+        number = next(nth for nth, line in enumerate(recording.lines, 1) if line["call"] == "cudaLaunchKernel")
+        self.open(file, f"#step={number}")
+        assert self.page.locator(".vmm-ran").inner_text().strip().startswith("weights = [torch.randn(")
+        functions = self.page.locator(".vmm-callers li b").all_inner_texts()
+        assert functions[0] == "native::distribution_nullary_kernel"
+        assert functions[-1] == "sleep.py"
+        assert self.page.locator(".vmm-callers").is_visible()
 
     def test_what_a_step_shows(self):
         self.open(fragment="#step=3")

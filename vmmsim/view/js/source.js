@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// The line that has just run, and the one that its process runs next; or the functions that led to the call.
+// The line that has just run, and the one that its process runs next; and the functions that led to the call, if any
+// has no source here.
 class Source {
   constructor(view) {
     Object.assign(this, { data: view.data, part: view.part, source: view.part("source"), shown: "" });
@@ -9,10 +10,11 @@ class Source {
     program.style.setProperty("--vmm-frames", Math.max(...stacks.map(({ length }) => length)));
   }
   show(at) {
-    const { steps, sources, stacks, owners } = this.data, step = steps[at - 1];
+    const { steps, sources, stacks, frames_of_code, owners } = this.data, step = steps[at - 1];
     const has = (file) => Object.hasOwn(sources, file) && sources[file] != "";
     const [library, own] = parts_of_owner(owners[step.owner]), [, asked, row] = /^(.*):(\d+)/.exec(own) ?? [];
-    const has_text = has(step.place[0]), stack = has_text ? [] : stacks[step.stack];
+    const is_told = ([name, where]) => !name || has(where.replace(/:\d+$/, "")), has_text = has(step.place[0]);
+    const all = stacks[step.stack], stack = has_text && all.every((nth) => is_told(frames_of_code[nth])) ? [] : all;
     const file = has_text ? step.place[0] : library && has(asked) ? asked : "";
     if (file != this.shown)
       this.source.replaceChildren(...(sources[file] ?? "").split("\n").map((text, index) =>
