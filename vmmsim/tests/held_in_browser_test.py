@@ -78,7 +78,7 @@ class TestHeld(BrowserTest):
 
     def test_threads_of_a_library(self):
         """What several threads made for one line of the program is one row, and opens into the library's functions."""
-        writer = Writer(places={"pool+0x7": [["main.cu", 7, "train"]]}, sources={"main.cu": "\n" * 9})
+        writer = Writer(places={"pool+0x7": [["main.cu", 7, "train"]]}, sources={"main.cu": "\n" * 99})
         for nth, function in enumerate(("createRing", "createTree", "createTree")):
             caller = f"libring.so+{nth:#x}"
             writer.about["places"][caller] = [["" if nth else "ring.cc", 4, function]]
@@ -102,7 +102,17 @@ class TestHeld(BrowserTest):
         self.at("#step=4,held", file)
         assert self.page.locator(".vmm-source .vmm-next").get_attribute("data-line") == "7"
         listed = self.page.locator(".vmm-list [data-number='4']")
-        assert "main.cu:7 in train (createTree)" in listed.inner_text()
+        assert "main.cu:7 in train (createTree)" in listed.text_content()
+        for width in 390, 1280:
+            self.page.set_viewport_size({"width": width, "height": 900})
+            right, end = (
+                each.evaluate("(one) => one.getBoundingClientRect().right")
+                for each in (listed.locator(".vmm-place"), self.page.locator(".vmm-list"))
+            )
+            assert right <= end, f"{width} pixels: the number of the line is cut"
+        marked, source = (self.page.locator(f".vmm-{name}").bounding_box() for name in ("next", "source"))
+        assert source["y"] <= marked["y"], "the marked line is out of view"
+        assert marked["y"] + marked["height"] <= source["y"] + source["height"], "the marked line is out of view"
         assert "createTree in another thread, main thread last at main.cu:7" in listed.get_attribute("title")
 
     def test_descriptors_and_an_end(self):

@@ -65,6 +65,16 @@ class TestStrip(BrowserTest):
         box, cursor = (self.page.locator(f".vmm-{name}").bounding_box() for name in ("over", "cursor"))
         return (cursor["x"] + cursor["width"] / 2 - box["x"]) / box["width"]
 
+    def covered(self, tip):
+        """The buttons that lie under it."""
+        return tip.evaluate("""(tip) => {
+          const { left, right, top, bottom } = tip.getBoundingClientRect();
+          return [...document.querySelectorAll("button")].filter((one) => {
+            const box = one.getBoundingClientRect();
+            return box.width && box.left < right && box.right > left && box.top < bottom && box.bottom > top;
+          }).map((one) => one.textContent);
+        }""")
+
     def test_a_part_of_the_calls(self):
         self.at("#step=20")
         whole = self.drawn()
@@ -120,6 +130,11 @@ class TestStrip(BrowserTest):
         tip = self.page.locator(".vmm-strip .vmm-tip")
         self.page.mouse.move(*self.place(5.5 / CALLS))
         assert tip.inner_text() == "step 6 of 40: cuMemCreate; GPU 0: 4 MiB mapped, 2 MiB not mapped; at 50 µs"
+        assert "peak" in self.page.locator(".vmm-legend").inner_text()
+        for share, width in (0.02, 1280), (0.6, 1280), (0.98, 1280), (0.4, 390):
+            self.page.set_viewport_size({"width": width, "height": 900})
+            self.page.mouse.move(*self.place(share))
+            assert self.covered(tip) == [], f"{share} of {width} pixels"
         self.page.keyboard.press("Escape")
         self.page.mouse.move(5, 5)
         assert not tip.is_visible()
@@ -132,7 +147,7 @@ class TestStrip(BrowserTest):
     def test_two_runs(self):
         """One scale of memory and of calls, and the peaks one above the other; what is looked at is so in both."""
         self.at("", self.two)
-        paths, peaks = self.page.locator(".vmm-both path.vmm-mapped"), self.page.locator(".vmm-both .vmm-peak")
+        paths, peaks = self.page.locator(".vmm-both path.vmm-mapped"), self.page.locator(".vmm-lane .vmm-peak")
         assert paths.nth(1).get_attribute("d") == "M0 1000H36V950H38V900H40V1000z"
         one, other = (each.bounding_box()["x"] for each in peaks.all())
         assert abs(one - other) < 1

@@ -66,6 +66,19 @@ class TestViews(BrowserTest):
         assert texts == wanted
         assert self.page.locator(".vmm-scroll svg > *").count() == len(svg)
 
+    def overflowing(self):
+        """Of the numbers in the picture, those that are wider than what they stand in."""
+        return self.page.eval_on_selector_all(
+            ".vmm-scroll svg text",
+            """(all) => all.filter((text) => {
+              const { x, y, width, height } = text.getBBox();
+              const rect = text.previousElementSibling?.previousElementSibling;
+              if (!text.textContent.startsWith("#") || rect?.tagName != "rect") return false;
+              const box = rect.getBBox();
+              return x < box.x || x + width > box.x + box.width || y < box.y || y + height > box.y + box.height;
+            }).map((text) => text.textContent)""",
+        )
+
     def expect_nothing_ran(self):
         assert self.page.evaluate("window.hacked ?? null") is None, "what was recorded has run"
         assert self.page.locator("img").count() == 0, "what was recorded became an element"
@@ -372,11 +385,17 @@ class TestViews(BrowserTest):
             ("program.cu:10", [9]),
             ("#2", [6, 7, 8, 12, 13]),
             (hex(BASE + 2 * MIB + 4096), [2, 7, 8, 12]),
+            *((size, [3, 4, 5, 6, 7, 8, 10, 11, 12, 13]) for size in ("2 MiB", "2048 KiB", "2,097,152 B")),
+            ("0.0625 GB", [2, 9]),
             ("no such", []),
         ):
             search.fill(words)
             expect_listed(wanted)
             assert self.button(f"All ({len(wanted)})").is_visible(), "the chips do not count what is found"
+        for words in "12", "step 7":
+            search.fill(words)
+            expect_listed([line["number"] for line in lines])
+            self.expect_step(int(words.split()[-1]))
         search.fill("")
         expect_listed([line["number"] for line in lines])
         assert self.button(f"All ({self.last})").get_attribute("aria-pressed") == "true"
@@ -586,6 +605,7 @@ class TestViews(BrowserTest):
         for number, picture in zip(asked, of_steps(found, asked), strict=True):
             self.page.get_by_role("slider").fill(str(number))
             self.expect_drawn(number, picture["elements"])
+            assert self.overflowing() == []
         self.button("Last").click()
         self.button("All reservations").click()
         shown = self.page.locator(".vmm-map rect.vmm-box").count()

@@ -16,6 +16,7 @@ const in_rows = { part: 36, name: 24, label: 20, gap: [20, 35], tag: 35, is_room
 const in_narrow_rows = { ...in_rows, is_roomy: false, may_be_tight: true };  // on a phone, where there are no others
 
 const width_of = (text, size = 13) => text.length * size * 0.56;  // generous: which font there is, nobody knows
+const width_of_tag = (text) => width_of(text, 14);  // "#" and digits are wide
 
 // Of ranges of numbers: #3–#5, #9; what has no room says how many it is.
 function tag_of(ranges, room = Infinity) {
@@ -24,7 +25,7 @@ function tag_of(ranges, room = Infinity) {
     words += (nth ? ", " : "") + (from == to ? `#${from}` : `#${from}–#${to}`);
     left -= to - from + 1;
     const all = words + (left ? ` +${left}` : "");
-    if (nth && width_of(all, 13.5) > room) break;  // digits are wide
+    if (nth && width_of_tag(all) > room) break;
     text = all;
   }
   return text;
@@ -110,7 +111,7 @@ function least_widths(region, measures, is_short = false) {
   const missing = Math.max(0, width_of(region.label(is_short)) - sum(widths)) / widths.length;
   return widths.map((width, index) => {
     const part = region.parts[index], has_tag = measures.tag && part.is_mapped;
-    return Math.max(width + missing, has_tag ? width_of(tag_of(part.ranges, width), 12) + 8 : 0);
+    return Math.max(width + missing, has_tag ? width_of_tag(tag_of(part.ranges, width)) + 6 : 0);
   });
 }
 // All to scale, if the texts then have room. Otherwise what they need, and what is left goes to where nothing is

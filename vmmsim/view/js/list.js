@@ -12,7 +12,11 @@ class List {
     this.room = make("div");  // gives the list its height
     this.listed = this.steps.map((_, index) => index + 1);  // the numbers of the steps in it
     this.chosen = { kind: "all", process: -1, words: "" };
-    this.search.addEventListener("input", () => this.choose(this.chosen.words = this.search.value));
+    this.search.addEventListener("input", () => {
+      this.choose(this.chosen.words = this.search.value);
+      const number = view.lives.step_in(this.search.value);
+      if (number) view.go(number);
+    });
     list.addEventListener("click", ({ target }) => {
       const entry = target.closest("[data-number]");
       if (entry) view.go(Number(entry.dataset.number), { push: true });
@@ -50,7 +54,6 @@ class List {
     const calls = make("details", { class: "vmm-calls" }, make("summary", {}, "The calls, listed"));
     this.filter.before(calls);
     calls.append(this.filter, this.list);
-    calls.addEventListener("toggle", () => this.view.source.show(this.view.at));  // it has another height
   }
 
   fits(kind, process, has) {
@@ -104,9 +107,10 @@ class List {
     const parts = [make("span", { class: "vmm-call" }, call), " ",
       make("span", { class: "vmm-brief" }, make("span", {}, what.slice(0, end)), what.slice(end))];
     const [library, own] = parts_of_owner(this.data.owners[owner]), by = library ? `${own} (${library})` : own;
+    const [, where, more] = file ? [0, `${file}:${line}`, ""] : by.match(/^(\S*:\d+|)(.*)/);
     const mark = make("i", kind == "refused" ? { role: "img", "aria-label": "refused" } : {}, mark_of(step));
     entry.append(mark, make("b", {}, String(number)), " ", ...of, ...step.is_launch ? parts.reverse() : parts,
-      " ", make("span", { class: "vmm-place" }, file ? `${file}:${line}` : by));
+      " ", make("span", { class: "vmm-place" }, where.replace(/.*\//, "")), make("span", { class: "vmm-by" }, more));
     entry.title = [`step ${number}: ${call}`, brief, file ? `${file}:${line}` : this.data.owners[owner]].join("\n");
     return entry;
   }

@@ -61,17 +61,22 @@ class Lives {
     return found;
   }
 
-  // A test of a step and its number, for words that are sought.
+  // The step of which only the number is sought, or 0.
+  step_in(text) {
+    const [, number] = text.match(/^\s*(?:step\s+)?(\d+)\s*$/) ?? [];
+    return number <= this.steps.length ? Number(number) : 0;
+  }
+  // A test of a step and its number, for words that are sought. A step's number leaves the list as it is.
   fits_words(text) {
-    const words = text.trim().toLowerCase();
-    if (!words) return () => true;
+    const words = with_sizes(text.trim().toLowerCase());
+    if (!words || this.step_in(words)) return () => true;
     if (/^#\d+$/.test(words)) {
       const its = new Set((this.memory[words.slice(1) - 1]?.[3] ?? []).map(([number]) => number));
       return (_, number) => its.has(number);
     }
     const said = ({ call, brief, words, place: [file, line, name], led_there, stack }) => [call, brief, words, name,
       `${file}:${line}`, ...led_there, ...this.stacks[stack].flatMap((frame) => this.frames_of_code[frame])].join(" ");
-    const text_of = (step) => step.text ??= said(step).toLowerCase();
+    const text_of = (step) => step.text ??= with_sizes(said(step).toLowerCase());
     const has = (step, word) => /^p\d+$/.test(word) ? `p${step.process + 1}` == word
       : /^s\d+$/.test(word) ? `s${step.stream}` == word : text_of(step).includes(word);
     const has_words = (step) => words.split(/\s+/).every((word) => has(step, word));  // "P2 cuMemMap train.py:25"

@@ -116,7 +116,7 @@ class RowDrawing extends Drawing {
       const badges = this.badges_of(box).map((badge) => width_of(badge.text, 12) + 14);
       const label = width_of(box.label(), 14);  // bold
       box.tag = tag_of(box.ranges, Math.max(90, label));
-      box.width = Math.max(56, label + 12, width_of(box.tag, 12) + 12, ...badges);
+      box.width = Math.max(56, label + 12, width_of_tag(box.tag) + 6, ...badges);
     }
     return rows_of(boxes, boxes.map(({ width }) => width), this.free - LABEL - BESIDE, BESIDE);
   }

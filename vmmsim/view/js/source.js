@@ -8,6 +8,7 @@ class Source {
     const has = Object.keys(sources).length ? "source" : stacks.some((stack) => stack.length) ? "stacks" : "nothing";
     program.classList.add(`vmm-has-${has}`);  // of the whole recording: so that nothing jumps
     program.style.setProperty("--vmm-frames", Math.max(...stacks.map(({ length }) => length)));
+    new ResizeObserver(() => this.scroll()).observe(this.source);  // or what is marked would be out of view
   }
   show(at) {
     const { steps, sources, stacks, frames_of_code, owners } = this.data, step = steps[at - 1];
@@ -32,11 +33,16 @@ class Source {
     return `No source: called by ${library}, in another thread. ▷ The main thread had called last at ${own}.`;
   }
   mark_lines(ran, next) {
-    const { source } = this, { children } = source, row = children[(ran ?? next) - 1];
-    if (row) source.scrollTop = row.offsetTop - source.clientHeight / 2;
+    const { source } = this, { children } = source;
+    this.row = children[(ran ?? next) - 1];
+    this.scroll();
     for (const each of source.querySelectorAll(".vmm-ran, .vmm-next")) each.classList.remove("vmm-ran", "vmm-next");
     children[ran - 1]?.classList.add("vmm-ran");
     children[next - 1]?.classList.add("vmm-next");
+  }
+  scroll() {
+    const { source, row } = this;
+    if (row) source.scrollTop = row.offsetTop + (row.offsetHeight - source.clientHeight) / 2;
   }
   // Marks the lines, and says it in words.
   mark(at) {

@@ -225,10 +225,11 @@ class MemoryStrip {
     this.slider.setAttribute("aria-valuetext", this.view.in_words(at));
     if (this.slider.matches(":focus-visible")) this.tell(at);
   }
-  tell(step) {  // on the side of what is told where there is room
+  tell(step) {  // beside what is told, where there is more room, and above the buttons
     const share = Math.min(Math.max(this.share(step), 0), 1), time = this.times?.[step - 1];
     this.tip.textContent = this.view.in_words(step) + (time == null ? "" : `; at ${time_text(time)}`);
     this.element.style.setProperty("--vmm-told", share);
+    this.tip.classList.toggle("vmm-before", share > 0.5);
     this.tip.hidden = this.over.children[1].hidden = false;
   }
   hide() {
@@ -265,6 +266,7 @@ class MemoryStrip {
     const has = (nth) => lanes.some(([, changes]) => changes.some((change) => change[1 + nth]));
     const all = Object.entries(kinds_of_memory).filter((_, nth) => has(nth)).map((each) => of(...each));
     for (const each of all) each.style.setProperty("--vmm-fill", `var(--vmm-gpu${lanes[0][0] % 8})`);
+    all.push(of("peak", "peak"));
     if (this.element.dataset.of) return all;
     if (steps.some(is_kind.launches)) all.push(of("launch", "launch"));
     if (steps.some(is_wrong)) all.push(of("wrong", "refused"));

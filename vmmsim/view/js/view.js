@@ -23,7 +23,7 @@ const panel_html = `
         <div class="vmm-source" tabindex="0" role="region" aria-label="Source"></div>
       </div>
       <div class="vmm-filter" role="group" aria-label="Which calls are listed">
-        <input type="search" aria-label="Find" placeholder="Find: call, function, file:line, 0x…, #12"
+        <input type="search" aria-label="Find" placeholder="Find: step, call, file:line, size, 0x…, #12"
           spellcheck="false" autocomplete="off">
       </div>
       <div class="vmm-list" tabindex="0" role="listbox" aria-label="The calls"></div>
