@@ -44,10 +44,12 @@ def test_a_process_that_vanishes():
         == "Process 2: The process vanished: signal 9 (SIGKILL) ended it. The system takes back what it alone held: "
         "2 MiB of GPU 0, 1 MiB of ordinary memory of GPU 0."
     )
-    vanished = len(found) - 1
+    vanished, ended = len(found) - 1, "of 2 processes ended 1 by itself, 1 by SIGKILL"
     assert found.overview.opens_at() == len(found) - 1
     assert (found[-1].owner, found[-2].owner) == ("", "")
-    assert told(found) == f"peak 3 MiB at step 6; 1 process vanished at step {vanished}; nothing left at the end."
+    assert (
+        told(found) == f"peak 3 MiB at step 6; 1 process vanished at step {vanished}; nothing left at the end; {ended}."
+    )
     packed = found.lives.packed()
     for kind, died in {"reservations": 5, "mappings": 5, "handles": 3, "blocks": 4, "descriptors": 4}.items():
         assert all(each[died] for each in packed[kind]), kind
@@ -95,7 +97,10 @@ def test_descriptors_that_are_left():
     writer.release(handle)
     writer.call("exit", {"status": 0}, result="")
     found = steps(writer.recording())
-    assert told(found) == "peak 2 MiB at step 1; left at the end: 2 MiB (2 MiB mapped nowhere)."
+    assert (
+        told(found)
+        == "peak 2 MiB at step 1; left at the end: 2 MiB (2 MiB mapped nowhere); the process ended by itself."
+    )
     assert found.lives.packed()["descriptors"] == [[0, 1, 9, 2, 4]]
     assert found.lives.left()[1] == {"open descriptor": 1}
 
@@ -121,6 +126,31 @@ def test_ends_that_are_not_told():
     assert "The recording ends before process 2. What it held then" in notes(writer.recording())[0]
     writer.call("vanished", {}, result="", pid=2)
     assert notes(writer.recording()) == []
+
+
+def test_how_it_ended():
+    """A recorder sees no end: there the status tells, as a shell has it, of the program alone."""
+    killed, without_a_word = ("vanished", {"signal": 9}), ("vanished", {})
+    for status, pids, ends, words in (
+        (None, (1,), (), ""),
+        (0, (1,), (), "the program ended by itself."),
+        (3, (1, 2), (), "the program ended by itself, with status 3."),
+        (139, (1,), (), "the program ended by SIGSEGV."),
+        (0, (1,), [killed], "the process ended by SIGKILL."),
+        (0, (1,), [without_a_word], "the process ended without a word."),
+        (
+            0,
+            (1, 2, 3),
+            [("exit", {"status": 137})],
+            "of 3 processes ended 1 by itself, with status 137, 2 in a way that is not recorded.",
+        ),
+    ):
+        writer = Writer(**({} if status is None else {"status": status}))
+        for pid in pids:
+            writer.call("cuInit", pid=pid)
+        for call, arguments in ends:
+            writer.call(call, arguments, result="", pid=1)
+        assert told(steps(writer.recording())).rpartition("; ")[2] == words
 
 
 def test_names_of_kernels():
@@ -228,7 +258,8 @@ def test_a_leak():
         found = steps(writer.recording())
         assert found.overview.opens() == opens
         more = " (2 MiB mapped nowhere)" * (not status)
-        assert f"left at the end: 6 MiB{more}." in told(found)
+        how = f"by itself, with status {status}" if status else "by itself"
+        assert f"left at the end: 6 MiB{more}; the process ended {how}." in told(found)
 
 
 def test_a_long_recording():

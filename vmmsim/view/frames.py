@@ -16,7 +16,7 @@ from vmmsim.trace.model import Machine
 from vmmsim.view.brief import brief
 from vmmsim.view.lives import Lives
 from vmmsim.view.naming import variable
-from vmmsim.view.overview import Overview, is_launch
+from vmmsim.view.overview import Overview, ending, is_launch
 from vmmsim.view.owners import Owners
 from vmmsim.view.refusals import answered, lacking
 from vmmsim.view.totals import Totals
@@ -126,6 +126,7 @@ class FrameBuilder:
                 )
             )
         self.overview.left, self.overview.answered = self.lives.left(), self.answered
+        self.overview.ending = ending(self.recording)
         if not self.recording.is_cut and not self.recording.about.get("status"):  # else it had no time to give it back
             self.overview.leaked = self.lives.leaked()
         return result

@@ -8,9 +8,12 @@
 All figures are the model's. js/strip.js draws the strip of them.
 """
 
+import collections
 import dataclasses
 import html
 
+from vmmsim.processes import signal_name
+from vmmsim.trace.line import ENDS
 from vmmsim.view.lives import ORDINARY, VMM
 from vmmsim.view.sizes import plural, size_text
 from vmmsim.view.words import ALIKE, is_refused
@@ -43,6 +46,7 @@ class Overview:
         self.last_fault = None
         self.left, self.leaked = ({}, {}), 0  # as lives.left() and lives.leaked() have it
         self.answered = {}  # as refusals.answered() has it
+        self.ending = ""  # as ending() has it
 
     def note(self, step, line, totals):
         for device, changes in self.lanes.items():
@@ -86,6 +90,35 @@ class Overview:
         """And of a leak, whose it is."""
         step = self.opens_at()
         return f"{step}{HELD}" if self.leaked and step == self.count else f"{step}"
+
+
+# --- How it ended
+def ending(recording):
+    """In words, as far as it is known: by itself, by a signal, or nobody knows how, for there was no word of it.
+
+    Of a real program only what started it knows, and of the first process alone."""
+    last = {line["pid"]: line for line in recording.lines}
+    ends = [way_of(line) for line in last.values() if line["call"] in ENDS]
+    if not ends:
+        status = recording.about.get("status")
+        how = f"by {signal_name(status - 128)}" if status and status > 128 else by_itself(status)  # as a shell has it
+        return "" if status is None else f"the program ended {how}"
+    if len(last) == 1:
+        return f"the process ended {ends[0]}"
+    ends += ["in a way that is not recorded"] * (len(last) - len(ends))
+    told = (f"{count} {how}" for how, count in collections.Counter(ends).items())
+    return f"of {len(last)} processes ended {', '.join(told)}"
+
+
+def way_of(line):
+    if line["call"] == "exit":
+        return by_itself(line["arguments"].get("status"))
+    number = line["arguments"].get("signal")
+    return f"by {signal_name(number)}" if number else "without a word"
+
+
+def by_itself(status):
+    return f"by itself, with status {status}" if status else "by itself"
 
 
 # --- The line of what matters
@@ -146,4 +179,5 @@ def matters(overview, key):
         parts.append(f"left at the end: {link(key, overview.count, left, HELD)}{leaked}")
     elif any(step for _, step, _ in peaks):
         parts.append("nothing left at the end")
+    parts += [overview.ending] * bool(overview.ending)
     return f'<p class="vmm-matters">{"; ".join(parts)}.</p>\n' if parts else ""
