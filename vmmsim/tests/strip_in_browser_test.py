@@ -147,7 +147,8 @@ class TestStrip(BrowserTest):
     def test_two_runs(self):
         """One scale of memory and of calls, and the peaks one above the other; what is looked at is so in both."""
         self.at("", self.two)
-        paths, peaks = self.page.locator(".vmm-both path.vmm-mapped"), self.page.locator(".vmm-lane .vmm-peak")
+        paths = self.page.locator(".vmm-both path.vmm-mapped")
+        peaks = self.page.locator(".vmm-both .vmm-lane .vmm-peak")
         assert paths.nth(1).get_attribute("d") == "M0 1000H36V950H38V900H40V1000z"
         one, other = (each.bounding_box()["x"] for each in peaks.all())
         assert abs(one - other) < 1
