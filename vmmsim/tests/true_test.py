@@ -5,6 +5,7 @@
 import random
 
 from vmmsim.tests.sample import BASE, MIB, Writer
+from vmmsim.view.compare import differences
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.overview import matters
 
@@ -151,6 +152,37 @@ def test_how_it_ended():
         for call, arguments in ends:
             writer.call(call, arguments, result="", pid=1)
         assert told(steps(writer.recording())).rpartition("; ")[2] == words
+
+
+def test_how_two_runs_differ():
+    one, other = Writer(status=0), Writer(status=139)
+    for writer in one, other:
+        handle, _ = writer.create(2 * MIB)
+        writer.release(handle)
+        writer.called_at(lambda number: ("grow.cu", number, "main"))
+    same = [(writer.recording(), steps(writer.recording())) for writer in (one, one)]
+    assert differences(same) == ["No difference in what they hold, call, are refused and leave."]
+    other.reserve(BASE, 8 * MIB)  # holds no memory
+    for size in 4, 4, 1:
+        handle, _ = other.create(size * MIB)
+    other.release(handle)
+    other.call("cuMemMap", {"ptr": hex(BASE)}, result="CUDA_ERROR_INVALID_VALUE")
+    one.allocate(0x1000, MIB)
+    for writer in one, other:
+        writer.called_at(lambda number: ("grow.cu", 5, "main"))
+    runs = [(writer.recording(), steps(writer.recording())) for writer in (one, other)]
+    for (recording, _), name in zip(runs, ("before.jsonl.gz", "after.jsonl"), strict=True):
+        recording.path = name
+    assert differences(runs) == [
+        "They differ in what they hold of GPU 0 from step 3 of before, 1 MiB; and from step 4 of after, 4 MiB, mapped "
+        "nowhere.",
+        "Peaks: GPU 0 2 MiB at step 1 of before and 9 MiB at step 6 of after.",
+        "Left at the end only in before: 1 MiB ordinary of GPU 0 (grow.cu:5 in main).",
+        "Left at the end only in after: 2 × 4 MiB of GPU 0 (grow.cu:5 in main).",
+        "Refused only in after: cuMemMap, CUDA_ERROR_INVALID_VALUE.",
+        "Calls of before and of after: cuMemCreate 1 and 4; cuMemRelease 1 and 2; cudaMalloc 1 and 0; and 2 more.",
+        "before: the program ended by itself; after: the program ended by SIGSEGV.",
+    ]
 
 
 def test_names_of_kernels():

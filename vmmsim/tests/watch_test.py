@@ -306,9 +306,11 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         assert re.findall(r'class="vmm-view" data-key="(\S+)"', text) == ["first-step", "second-step"]
         strips = re.findall(r'class="vmm-strip" data-of="([^"]+)"', text.partition('class="vmm-view"')[0])
         assert strips == ["first-step", "second-step"]
-        for words in ("<title>Two runs of one and two<", ">the peak of two is 4 MiB more than that of one.<"):
+        peaks = "Peaks: GPU 0 2 MiB at step 2 of one and 6 MiB at step 6 of two."
+        assert f"view: {peaks}\n" in done.stderr
+        for words in ("<title>Two runs: one and two<", f">{peaks}<"):
             assert words in text, words
-        assert ">both have a peak of 2 MiB.<" in self.html("twice.html")
+        assert ">No difference in what they hold, call, are refused and leave.<" in self.html("twice.html")
 
     def test_what_is_no_recording(self, subtests):
         for text, words in (

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT-0
-"""Two runs, one above the other: the memory of each GPU in both, and below them the view of each.
+"""Two runs, one above the other: how they differ, the memory of each GPU in both, and below them the view of each.
 
     page_of_two(runs), of_two(runs)    [(recording, steps), (recording, steps)]: the text of a file, or what stands in a
                                        page of the book above or below the two views
+    differences(runs)                  sentences
 
 The strips of both have one scale of memory and one of calls or time, and their peaks stand one above the other.
 """
 
+import collections
 import html
+import itertools
 import pathlib
 import re
 
@@ -16,46 +19,130 @@ from vmmsim.view.page import calls, command_of, filled, view
 from vmmsim.view.sizes import size_text
 
 KEYS = "first-step", "second-step"  # of their views
+MOST = 3  # things of a kind that are named
 
 
-def name_of(recording):
-    """As its file is named: the two programs may have one name."""
-    return re.sub(r"(\.jsonl?)?(\.gz)?$", "", pathlib.Path(recording.path).name)
+def names_of(runs):
+    """As their files are named: the two programs may have one name."""
+    names = [re.sub(r"(\.jsonl?)?(\.gz)?$", "", pathlib.Path(recording.path).name) for recording, _ in runs]
+    return names if names[0] != names[1] else ["the first", "the second"]
 
 
 def page_of_two(runs):
-    names = [name_of(recording) for recording, _ in runs]
     opens = [f' data-opens="{steps.overview.opens()}"' for _, steps in runs]
     views = [view(*run, key, calls(run[1]), mark) for run, key, mark in zip(runs, KEYS, opens, strict=True)]
-    return filled(f"Two runs of {' and '.join(names)}", of_two(runs, KEYS) + "".join(views), "vmm-two")
+    return filled(f"Two runs: {' and '.join(names_of(runs))}", of_two(runs, KEYS) + "".join(views), "vmm-two")
 
 
 def of_two(runs, keys):
     """keys: of the views that steps lead to."""
-    parts = [part(*run, key) for run, key in zip(runs, keys, strict=True)]
-    words = f'<p class="vmm-matters">{html.escape("; ".join(differences(runs)))}.</p>\n'
-    return f'<div class="vmm-overview vmm-both">\n{words}{"".join(parts)}</div>\n'
+    told = "".join(f'<p class="vmm-matters">{html.escape(sentence)}</p>\n' for sentence in differences(runs))
+    parts = [part(run[0], name, key) for run, name, key in zip(runs, names_of(runs), keys, strict=True)]
+    return f'<div class="vmm-overview vmm-both">\n{told}{"".join(parts)}</div>\n'
 
 
-def differences(runs):
-    """In words: of each GPU, which run has the higher peak."""
-    (first, one_run), (second, other_run) = ((name_of(recording), steps.overview) for recording, steps in runs)
-    devices = dict.fromkeys([*one_run.shown(), *other_run.shown()])
-    for device in devices:
-        peaks = [run.peak(device)[1].total if device in run.lanes else 0 for run in (one_run, other_run)]
-        of = f"GPU {device}: " if len(devices) > 1 else ""
-        if peaks[0] == peaks[1]:
-            yield f"{of}both have a peak of {size_text(peaks[0])}"
-        else:
-            more = "more" if peaks[1] > peaks[0] else "less"
-            yield f"{of}the peak of {second} is {size_text(abs(peaks[1] - peaks[0]))} {more} than that of {first}"
-
-
-def part(recording, steps, key):
+def part(recording, name, key):
     where = recording.about.get("where", "")
     return (
-        f'<p class="vmm-about"><b>{html.escape(name_of(recording))}</b>: '
+        f'<p class="vmm-about"><b>{html.escape(name)}</b>: '
         f"<code>{html.escape(command_of(recording))}</code>, "
         f'{html.escape(where + ", " if where else "")}{link(key, 1, "step through it")}</p>\n'
         f'<div class="vmm-strip" data-of="{html.escape(key)}"></div>\n'
     )
+
+
+# --- Their difference in words
+def differences(runs):
+    """Sentences, eight at most, of what is not the same in both."""
+    names, (one, other) = names_of(runs), (steps for _, steps in runs)
+    told = [apart(one, other, names), peaks(one, other, names)]
+    for what, some_of in ("Left at the end", left_of), ("Refused", refused_of):
+        its = some_of(one), some_of(other)
+        told += [only(what, names[0], its[0], its[1]), only(what, names[1], its[1], its[0])]
+    told.append(calls_of(one, other, names))
+    ends = [steps.overview.ending or "it is not recorded how it ended" for steps in (one, other)]
+    told.append(f"{names[0]}: {ends[0]}; {names[1]}: {ends[1]}." if ends[0] != ends[1] else "")
+    return list(filter(None, told)) or ["No difference in what they hold, call, are refused and leave."]
+
+
+def lanes_of(one, other):
+    """[(GPU, [(step, Held) where that changes], the same of the other)]: calls that change nothing do not count."""
+    devices = dict.fromkeys([*one.overview.shown(), *other.overview.shown()])
+    return [
+        (device, *(run.overview.lanes.get(device, one.overview.lanes[0][:1]) for run in (one, other)))
+        for device in devices
+    ]
+
+
+def apart(one, other, names):
+    """The first step from which they differ in what they hold."""
+    found = []
+    for device, its, others in lanes_of(one, other):
+        pairs = itertools.zip_longest(its, others)
+        if pair := next(((a, b) for a, b in pairs if not a or not b or a[1] != b[1]), None):
+            found.append((min(each[0] for each in pair if each), device, pair))
+    if not found:
+        return ""
+    _, device, pair = min(found)
+    told = (
+        f"step {each[0]} of {name}, {held_text(each[1])}" if each else f"the end of {name}, which changes no more"
+        for each, name in zip(pair, names, strict=True)
+    )
+    return f"They differ in what they hold of GPU {device} from {'; and from '.join(told)}."
+
+
+def held_text(held):
+    part = f"{size_text(held.idle)} of it " if held.idle != held.total else ""
+    return size_text(held.total) + f", {part}mapped nowhere" * bool(held.idle)
+
+
+def peaks(one, other, names):
+    told = []
+    for device, *lanes in lanes_of(one, other):
+        of_each = [max(lane, key=lambda change: change[1].total) for lane in lanes]
+        if of_each[0][1].total != of_each[1][1].total:
+            its = (
+                f"{size_text(held.total)} at step {step} of {name}"
+                for (step, held), name in zip(of_each, names, strict=True)
+            )
+            told.append(f"GPU {device} {' and '.join(its)}")
+    return f"Peaks: {listed(told)}." if told else ""
+
+
+def left_of(steps):
+    """How many there are of each: (its size, in words with the line of the program)."""
+    lives = steps.lives
+    left = [(one[0], one[1], "", one[4][0]) for one in lives.memory.values() if lives.is_left_memory(one)]
+    for _, size, device, born, died, is_of_module, _ in lives.blocks:
+        if lives.is_left(died) and not is_of_module:
+            left.append((size, device, "ordinary ", born))
+    where = {-1: "the host"}
+    return collections.Counter(
+        (size, f"{size_text(size)} {kind}of {where.get(device, f'GPU {device}')} ({steps[born - 1].owner})")
+        for size, device, kind, born in left
+    )
+
+
+def refused_of(steps):
+    refused = (step for step in steps if step.kind == "refused" and not step.is_answered)
+    return collections.Counter((1, f"{step.call}, {step.brief}") for step in refused)
+
+
+def only(what, name, its, others):
+    most_first = sorted((its - others).items(), key=lambda item: -item[0][0] * item[1])
+    told = [f"{count} × {each}" if count > 1 else each for (_, each), count in most_first]
+    return f"{what} only in {name}: {listed(told)}." if told else ""
+
+
+def calls_of(one, other, names):
+    counts = [collections.Counter(step.call for step in steps) for steps in (one, other)]
+    apart = {call: (counts[0][call], counts[1][call]) for call in counts[0] | counts[1]}
+    told = sorted(
+        (call for call, (a, b) in apart.items() if a != b), key=lambda call: -abs(apart[call][0] - apart[call][1])
+    )
+    words = (f"{call} {apart[call][0]:,} and {apart[call][1]:,}" for call in told)
+    return f"Calls of {' and of '.join(names)}: {listed(list(words))}." if told else ""
+
+
+def listed(told):
+    return "; ".join(told[:MOST]) + (f"; and {len(told) - MOST} more" if told[MOST:] else "")

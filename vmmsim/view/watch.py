@@ -21,7 +21,7 @@ from vmmsim.processes import end_all, signal_name
 from vmmsim.tool import Failed
 from vmmsim.trace.line import NO_CALLS
 from vmmsim.trace.recording import Broken, Recording, finish, opened
-from vmmsim.view.compare import page_of_two
+from vmmsim.view.compare import differences, page_of_two
 from vmmsim.view.engine import NoEngine
 from vmmsim.view.frames import steps
 from vmmsim.view.page import page
@@ -296,6 +296,8 @@ def is_picture(path):
 def text_of(recordings, given):
     runs = [(recording, steps(recording)) for recording in recordings]
     if not (given and given.svg):
+        for sentence in differences(runs) if len(runs) > 1 else ():
+            say(sentence)
         return page(*runs[0]) if len(runs) == 1 else page_of_two(runs)
     if len(runs) > 1:
         raise Failed("--svg: a picture is of one recording")
