@@ -11,7 +11,7 @@ import ctypes
 import dataclasses
 import types
 
-from vmmsim.trace.model import Mapping
+from vmmsim.trace.entities import Mapping
 from vmmsim.view.engine import NoEngine
 from vmmsim.view.pictures import Scene, picture_file, words_of
 from vmmsim.view.sizes import size_text

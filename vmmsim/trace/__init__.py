@@ -4,8 +4,9 @@
 What is named here is for everybody; all else in this package may change.
 """
 
+from vmmsim.trace.checks import OF_MODULES
 from vmmsim.trace.line import NO_CALLS, SUCCESS, number, validate_call
-from vmmsim.trace.model import OF_MODULES, Machine
+from vmmsim.trace.model import Machine
 from vmmsim.trace.places import places as source_places
 from vmmsim.trace.recording import OF_LOADING, Broken, Recording, finish
 

@@ -5,202 +5,13 @@ machine.line() takes one line after another and changes the model as the line sa
 makes no sense: what changes must be what the call is for, and the driver's answers must be those of the model.
 """
 
-import bisect
 import collections
-import dataclasses
-import itertools
 
+from vmmsim.trace import checks, guesses
+from vmmsim.trace.entities import Handle, Look, Mapping, Memory, Process, Reservation, Since
 from vmmsim.trace.line import ENDS, SUCCESS, members_of, number, validate_call
 
-# What a call that succeeds must have changed, and nothing else; what is not here changes nothing.
-CHANGED_BY = {
-    "cuMemCreate": "create",
-    "cuMemRelease": "release",
-    "cuMemRetainAllocationHandle": "retain",
-    "cuMemExportToShareableHandle": "export",
-    "cuMemImportFromShareableHandle": "import",
-    "cuMemAddressReserve": "reserve",
-    "cuMemAddressFree": "free_reservation",
-    "cuMemMap": "map",
-    "cuMemUnmap": "unmap",
-    "cuMemSetAccess": "access",
-    "cuMulticastCreate": "multicast_create",
-    "cuMulticastAddDevice": "add_device",
-    "cuMulticastBindMem": "bind",
-    "cuMulticastBindAddr": "bind",
-    "cuMulticastUnbind": "unbind",
-    "cudaMalloc": "allocate",
-    "cudaFree": "free",
-    "cudaMallocHost": "allocate",
-    "cudaFreeHost": "free",
-    "cudaIpcOpenMemHandle": "allocate",
-    "cudaIpcCloseMemHandle": "free",
-    "cudaDeviceEnablePeerAccess": "peer",
-    "cudaDeviceDisablePeerAccess": "peer",
-}
-# A module's variables come with the first launch or question that needs them, and a pool's memory with what is wanted
-# of it; any call that waits gives back what the pool does not need.
-OF_MODULES = "cudaLaunch", "cudaFunc", "cudaMemcpyToSymbol", "cudaMemcpyFromSymbol", "cudaGetSymbol", "cudaGraph"
 FEW = 50  # calls between two of a kind that are told of together
-
-
-class Entity:
-    """Has a number, by which one knows it again, and the line of the call that made it."""
-
-    numbers = itertools.count(1)  # none is false
-
-    def __init__(self, made=None):
-        self.number, self.made = next(self.numbers), made
-
-
-class Memory(Entity):  # or a multicast object
-    def __init__(self, size, device, is_multicast, made=None):
-        super().__init__(made)
-        self.size, self.device, self.is_multicast = size, device, is_multicast  # device -1: the host's, or not known
-        self.nth = 0  # of this machine, from 1
-        self.handles = []  # in all processes
-        self.mapped = {}  # in all processes, by number
-        self.team, self.bound = set(), {}  # of an object: devices; (device, offset) -> (memory, size)
-        self.in_objects = []
-        self.exports = []  # (process, "fd" or "fabric"), in order
-        self.identities = set()  # of these
-        self.source_unknown = False  # it was imported, and of which export is not known
-        self.is_exported = False  # a descriptor may hold it
-        self.is_followed = False  # and the recording tells when nothing holds it any more; or else cuMemGetInfo may
-        self.is_gone = False  # it has told
-        self.descriptors = {}  # that hold it: (process, fd) -> the line that gave it; those that are known
-        self.held_by_fd = False  # nothing else does
-        self.last_look = None  # until it changes
-
-    def lives(self):
-        return any(handle.references or handle.mappings for handle in self.handles) or any(
-            thing.lives() for thing in self.in_objects
-        )
-
-    def look(self):
-        if self.last_look:
-            return self.last_look
-        references = {}
-        for handle in self.handles:
-            references[handle.pid] = references.get(handle.pid, 0) + handle.references
-        self.last_look = Look(
-            self,
-            self.lives() or self.held_by_fd,
-            self.held_by_fd,
-            references,
-            len(self.exports),
-            {memory.number: memory for memory, _ in self.bound.values()},
-            len(self.team),
-        )
-        return self.last_look
-
-
-@dataclasses.dataclass
-class Look:
-    """What there was of a memory at some moment."""
-
-    memory: Memory
-    is_there: bool
-    held_by_fd: bool
-    references: dict  # by process
-    exports: int
-    bound: dict  # by number
-    team: int  # how many GPUs
-
-
-class Handle(Entity):
-    def __init__(self, memory, pid, name, made=None):
-        super().__init__(made)
-        self.memory, self.pid, self.name, self.references, self.mappings = memory, pid, name, 1, 0
-        memory.handles.append(self)
-
-
-class Ranges(dict):
-    """By address, what has a size."""
-
-    def __init__(self):
-        super().__init__()
-        self.addresses = []  # in order
-
-    def __setitem__(self, address, value):
-        if address not in self:
-            bisect.insort(self.addresses, address)
-        super().__setitem__(address, value)
-
-    def __delitem__(self, address):
-        super().__delitem__(address)
-        del self.addresses[bisect.bisect_left(self.addresses, address)]
-
-    def pop(self, address):
-        value = self[address]
-        del self[address]
-        return value
-
-    def at(self, address):
-        """(where it begins, what) of what lies there, or (None, None)."""
-        index = bisect.bisect_right(self.addresses, address) - 1
-        if index < 0:
-            return None, None
-        base = self.addresses[index]
-        return (base, self[base]) if address < base + self[base].size else (None, None)
-
-    def overlapping(self, address, size):
-        """Where those begin that have a part in the range."""
-        first, _ = self.at(address)
-        begin = bisect.bisect_left(self.addresses, address if first is None else first)
-        return self.addresses[begin : bisect.bisect_left(self.addresses, address + size)]
-
-    def in_order(self):
-        return [(address, self[address]) for address in self.addresses]
-
-
-class Reservation(Entity):
-    def __init__(self, pid, base, size, nth, made=None):
-        super().__init__(made)
-        self.pid, self.base, self.size, self.nth = pid, base, size, nth  # nth: of this process, from 0
-        self.mappings = Ranges()  # in it
-        self.is_guessed = False  # nobody has seen it made
-
-
-class Mapping(Entity):
-    def __init__(self, size, handle, memory, made=None):
-        super().__init__(made)
-        self.size, self.handle, self.memory, self.access = size, handle, memory, {}
-        self.at, self.room = 0, None  # its address; the reservation
-        self.opened = {}  # device -> the line that gave it its rights
-
-
-class Process:
-    has_ended = False
-
-    def __init__(self):
-        self.handles, self.reservations, self.mappings, self.blocks = {}, Ranges(), Ranges(), {}
-        self.descriptors = {}  # by number: memory
-        self.peers = {}  # (device, peer) -> the line that has let the one use the other's memory
-        self.order = self.reserved = 0  # of the last change; how many reservations there have been
-
-    def block_at(self, address):
-        """(where it begins, it) of the ordinary memory there: size, device, the call that gave it."""
-        for base, block in self.blocks.items():
-            if address is not None and base <= address < base + block[0]:
-                return base, block
-        return None, (0, -1, "")
-
-
-class Since:
-    """What has come, gone and changed since a moment. Machine.since() begins one, Machine.forget_since() ends it."""
-
-    def __init__(self):
-        self.came = {}  # things by number
-        self.gone = {}  # by number: (pid, address or name, thing)
-        self.was = {}  # memory by number: a Look
-        self.access = {}  # of mappings by number: (mapping, {device: flags})
-        self.blocks = set()  # (pid, address) of ordinary allocations that came or went
-        self.peers = set()  # (pid, device, peer) that changed
-        self.descriptors = set()  # (pid, fd) that were opened or closed
-
-    def status(self, thing):
-        return "new" if thing.number in self.came else "gone" if thing.number in self.gone else "kept"
 
 
 class Machine:
@@ -248,7 +59,7 @@ class Machine:
         if any(change.get("kind") == "unmap" for change in line["changes"]):
             first, last = self.unmapped.get(line["pid"], (0, -FEW))
             self.unmapped[line["pid"]] = (first if self.lines - last < FEW else self.lines), self.lines
-        self.look_at_kinds(process, line)
+        checks.of_changes(self, process, line)
         for change in line["changes"]:
             self.demand(change["order"] > process.order, "changes come in order")
             process.order = change["order"]
@@ -258,27 +69,12 @@ class Machine:
         for memory in self.touched.values():
             self.settle(memory)
 
-    def look_at_kinds(self, process, line):
-        kinds = {change["kind"] for change in line["changes"] if not self.is_of_pool(process, change)} - {"gone"}
-        of_nothing = line["arguments"].get("devPtr", "") in (None, "0x0")
-        wanted = CHANGED_BY.get(line["call"]) if line["result"] in SUCCESS and not of_nothing else None
-        may_allocate = line["call"].startswith((*OF_MODULES, "cudaMallocAsync"))
-        allowed = {"allocate"} if may_allocate else set()
-        self.demand(kinds - allowed == ({wanted} if wanted else set()), "a call changes what it is for")
-        if wanted and wanted not in ("allocate", "free", "peer", "access"):
-            self.expect(wanted in kinds, "the recording tells what a call changed")
-
     def change(self, process, line, change):
         apply = HANDLERS.get(change["kind"])
         if self.expect(apply, f"{change['kind']} is a change that is known"):
             members, self.at = members_of(change), (line["pid"], change["order"])
             if self.expect(members is not None, "what it changed is known"):
                 apply(self, process, line, **members)
-
-    @staticmethod
-    def is_of_pool(process, change):
-        block = process.blocks.get(number(change.get("address")))
-        return change["kind"] == "free" and block and block[2] == "cudaMallocAsync"
 
     # --- What has changed since when
     def since(self):
@@ -607,55 +403,8 @@ class Machine:
                 self.look_at(memory)
                 memory.is_gone = True
 
-    def after_access(self, process, line):
-        address, location = number(line["arguments"].get("ptr")), line["arguments"].get("location")
-        _, mapping = process.mappings.at(address) if isinstance(address, int) else (None, None)
-        if not self.expect(mapping and isinstance(location, dict), "what it answers is about memory that is known"):
-            return
-        device = location.get("id") if location.get("type") == "CU_MEM_LOCATION_TYPE_DEVICE" else -1
-        flags = mapping.access.get(device, 0) if isinstance(device, int) else None
-        self.expect(number(line["outputs"].get("flags")) == flags, "access is what cuMemGetAccess says")
-
-    def after_free_memory(self, process, line):
-        device, free = line["device"], line["outputs"].get("free")
-        if not self.expect(isinstance(free, int), "what it answers is about memory that is known"):
-            return
-        own = [memory for memory in self.memory if memory.device == device]
-        unused = [memory for memory in own if memory.is_exported and not memory.is_followed and not memory.lives()]
-        there = [memory for memory in own if memory.lives() or memory.is_followed and memory.held_by_fd]
-        lives, hidden = sum(memory.size for memory in there), sum(memory.size for memory in unused)
-        others = {
-            (pid, at)
-            for pid, each in self.processes.items()
-            for at, (_, owner, _) in each.blocks.items()
-            if owner == device
-        }
-        room, for_others = self.seen.get(device, (None, None))
-        if others != for_others:  # how much ordinary memory takes is not told: it comes in whole pages
-            if not hidden:
-                self.seen[device] = free + lives, others
-            return
-        taken = room - free - lives  # by what only a descriptor holds
-        self.demand(0 <= taken <= hidden, "free memory is as much as cuMemGetInfo says")
-        if not 0 <= taken <= hidden:
-            del self.seen[device]  # other programs use this GPU too
-            return
-        for memory in unused:
-            self.look_at(memory)
-            memory.held_by_fd = taken == hidden
-            memory.is_exported = taken > 0
-            self.held.pop(memory.number, None)
-            if memory.held_by_fd:
-                self.held[memory.number] = memory
-
     def end(self):
-        for process in self.processes.values():
-            self.expect(not process.handles, "all handles are released at the end")
-            self.expect(not process.mappings, "all is unmapped at the end")
-            self.expect(not process.reservations, "all reservations are freed at the end")
-            left = [caller for _, _, caller in process.blocks.values() if not caller.startswith(OF_MODULES)]
-            self.expect(not left, "all is freed at the end")
-        self.expect(not any(memory.lives() for memory in self.memory), "no memory lives at the end")
+        checks.of_end(self)
 
 
 # By kind, what applies a change.
@@ -684,6 +433,6 @@ HANDLERS = {
 AFTER = {
     **dict.fromkeys(ENDS, Machine.after_exit),
     "close": Machine.after_close,
-    "cuMemGetAccess": Machine.after_access,
-    "cuMemGetInfo": Machine.after_free_memory,
+    "cuMemGetAccess": checks.of_access,
+    "cuMemGetInfo": guesses.from_free_memory,
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """What a call changed, in a few words: brief(line, since, name) is "2 MiB → R190", of the list of calls."""
 
-from vmmsim.trace.model import Mapping, Reservation
+from vmmsim.trace.entities import Mapping, Reservation
 from vmmsim.trace.recording import bare
 from vmmsim.view.overview import is_launch
 from vmmsim.view.sizes import exact_size, size_text

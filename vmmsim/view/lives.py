@@ -9,7 +9,8 @@ lives.packed()               for the script, which draws from it what there is i
 
 import collections
 
-from vmmsim.trace.model import OF_MODULES, Mapping, Memory, Reservation
+from vmmsim.trace.checks import OF_MODULES
+from vmmsim.trace.entities import Mapping, Memory, Reservation
 from vmmsim.view.words import RIGHTS
 
 LONGEST = 5000  # events of one thing; more nobody reads

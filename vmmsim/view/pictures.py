@@ -14,7 +14,7 @@ reservation) is what a reservation is called, and processes are the names of the
 
 import functools
 
-from vmmsim.trace.model import Handle, Mapping, Reservation
+from vmmsim.trace.entities import Handle, Mapping, Reservation
 from vmmsim.view import svg
 from vmmsim.view.engine import pictures
 from vmmsim.view.page import drawn

@@ -13,8 +13,8 @@ import functools
 import re
 import signal
 
+from vmmsim.trace.checks import OF_MODULES
 from vmmsim.trace.line import ENDS, NO_CALLS, SUCCESS, number
-from vmmsim.trace.model import OF_MODULES
 from vmmsim.trace.recording import short
 from vmmsim.view.sizes import exact_size, plural, size_and_bytes, size_text
 
