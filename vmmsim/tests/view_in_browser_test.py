@@ -66,6 +66,24 @@ class TestViews(BrowserTest):
         assert texts == wanted
         assert self.page.locator(".vmm-scroll svg > *").count() == len(svg)
 
+    def contrast(self, selector):
+        """Of the fill or the outline of something to the page, whichever stands out more."""
+        return self.page.locator(selector).first.evaluate("""(element) => {
+          const { fill, stroke } = getComputedStyle(element), canvas = document.createElement("canvas");
+          const pen = canvas.getContext("2d", { willReadFrequently: true });
+          const luminance = (colour) => {
+            pen.fillStyle = colour;
+            pen.fillRect(0, 0, 1, 1);
+            const linear = (part) => part > 10 ? ((part / 255 + 0.055) / 1.055) ** 2.4 : part / 3295;
+            const [red, green, blue] = [...pen.getImageData(0, 0, 1, 1).data].map(linear);
+            return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
+          };
+          const paper = luminance(getComputedStyle(document.body).backgroundColor);
+          const of = (colour) => colour == "none" ? 1
+            : Math.max(luminance(colour), paper) / Math.min(luminance(colour), paper);
+          return Math.max(of(fill), of(stroke));
+        }""")
+
     def overflowing(self):
         """Of the numbers in the picture, those that are wider than what they stand in."""
         return self.page.eval_on_selector_all(
@@ -173,6 +191,10 @@ class TestViews(BrowserTest):
                 drawn += [at] * (int(right) - len(drawn))
                 at = int(height)
             assert drawn == [1000 - round(1000 * each[column] / top) for each in wanted], kind
+        for theme in "light", "dark":
+            self.page.emulate_media(color_scheme=theme)
+            for kind in "mapped", "idle", "ordinary", "calls-made", "launch":
+                assert self.contrast(f".vmm-strip path.vmm-{kind}") >= 3, f"{kind} does not stand out, {theme}"
         peak, left = next(i for i, each in enumerate(wanted, 1) if each[0] == top), wanted[-1]
         assert (
             self.page.locator(".vmm-matters").inner_text()

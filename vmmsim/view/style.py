@@ -4,7 +4,8 @@
 A view that stands by itself and a page of the book have all of it. A picture that is a file by itself, as a code forge
 shows it, is reached by no style sheet of a page: it has what it uses, and follows what the reader's system prefers.
 
-On the fills of the GPUs and on faint, ink is readable (4.5:1 or more); each fill stands out from the paper by 3:1.
+On the fills of the GPUs and on faint, ink is readable (4.5:1 or more); each fill stands out from the paper by 3:1, and
+so does dim. What is mapped is filled; memory that is mapped nowhere has the outline of its GPU's colour.
 """
 
 import re
@@ -13,6 +14,7 @@ COLOURS = {  # light and dark
     "ink": ("#14181d", "#f3f5f7"),
     "paper": ("#ffffff", "#131416"),
     "faint": ("#e4e8ec", "#2b3036"),
+    "dim": ("#5b6169", "#a3abb3"),
     "bad": ("#b3261e", "#ff8a80"),
     "good": ("#1a6e2e", "#6fce85"),
     "gpu0": ("#3f95d2", "#266da1"),
@@ -26,11 +28,6 @@ COLOURS = {  # light and dark
 }
 LIGHT, DARK = ({f"--vmm-{name}": pair[theme] for name, pair in COLOURS.items()} for theme in (0, 1))
 INK, GOOD, BAD = "var(--vmm-ink)", "var(--vmm-good)", "var(--vmm-bad)"
-
-
-def pale(gpu):
-    """Of memory that is mapped nowhere, as in the strip."""
-    return f"color-mix(in srgb, var(--vmm-gpu{gpu}) 45%, var(--vmm-paper))"
 
 
 RULES = {
@@ -47,8 +44,9 @@ RULES = {
     ".vmm-panel": "fill: var(--vmm-faint); stroke: none",
     ".vmm-now": f"fill: {GOOD}",
     **{f".vmm-gpu{gpu}": f"fill: var(--vmm-gpu{gpu})" for gpu in range(8)},
-    **{f".vmm-gpu{gpu}.vmm-unmapped": f"fill: {pale(gpu)}" for gpu in range(8)},
-    ".vmm-none": f"fill: none; stroke: {INK}; stroke-width: 1; stroke-opacity: .4",
+    ".vmm-unmapped": "stroke-width: 2.5",
+    **{f".vmm-rim{gpu}": f"stroke: var(--vmm-gpu{gpu})" for gpu in range(8)},
+    ".vmm-none": f"fill: none; stroke: {INK}; stroke-width: 1; stroke-opacity: .55",
     ".vmm-read": f"fill: {GOOD}; fill-opacity: .14; stroke: {GOOD}; stroke-width: 1",
     ".vmm-read-write": f"fill: {GOOD}; fill-opacity: .32; stroke: {GOOD}; stroke-width: 1",
     ".vmm-new": f"stroke: {GOOD}; stroke-width: 3; stroke-opacity: 1",
@@ -58,8 +56,8 @@ RULES = {
     ".vmm-arrow": f"fill: none; stroke: {INK}; stroke-width: 1.5",
     ".vmm-arrow.vmm-new": f"stroke: {GOOD}; stroke-width: 3",
     ".vmm-arrow.vmm-gone": f"stroke: {BAD}",
-    ".vmm-hatch": f"fill: none; stroke: {INK}; stroke-width: 1; stroke-opacity: .3; pointer-events: none",
-    ".vmm-track": "fill: none; stroke: var(--vmm-faint); stroke-width: 4",
+    ".vmm-hatch": f"fill: none; stroke: {INK}; stroke-width: 1; stroke-opacity: .5; pointer-events: none",
+    ".vmm-track": "fill: none; stroke: var(--vmm-dim); stroke-width: 1",
     ".vmm-true": f"fill: none; stroke: {INK}; stroke-width: 4",
     ".vmm-true.vmm-gone": f"stroke: {BAD}; stroke-width: 4; stroke-dasharray: none",
     ".vmm-fault": f"fill: none; stroke: {BAD}; stroke-width: 3",

@@ -8,7 +8,7 @@ const quoted = (value) => typeof value == "number" ? value : value.replace(/[&<>
 const marked = (kind, status) => status == KEPT ? kind : `${kind} vmm-${status}`;
 const text_kind = (status, kind = "vmm-bold") => status == GONE ? "vmm-was" : kind;
 const fill_of = ({ device, mapped, status }) => device < 0 ? "vmm-box"
-  : `vmm-box vmm-gpu${device % 8}${mapped.length || status == GONE ? "" : " vmm-unmapped"}`;
+  : mapped.length || status == GONE ? `vmm-box vmm-gpu${device % 8}` : `vmm-box vmm-unmapped vmm-rim${device % 8}`;
 
 // The parts of diagonal lines that lie in a rectangle.
 function diagonals(x, y, width, height, step = 9) {
@@ -160,7 +160,7 @@ class Drawing {
       ["vmm-fault", "the access that is a fault", (x, y) => this.path(`M${x + 13} ${y + 16} l-6 -11 h12 z`,
         "vmm-fault-at")],
       [this.tooltips && "vmm-unmapped", "created, not mapped", (x, y) => this.rect(x + 2, y + 2, 22, 14,
-        "vmm-box vmm-gpu0 vmm-unmapped")],
+        "vmm-box vmm-unmapped vmm-rim0")],
       ["vmm-hatch", unknown_source, (x, y) => {
         swatch(x, y, KEPT);
         this.path(diagonals(x + 2, y + 2, 22, 14), "vmm-hatch");
