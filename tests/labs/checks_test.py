@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: MIT-0
+"""What the judge promises to whoever writes checks, with labs made here; and --real, on a GPU made here."""
+
+import contextlib
+import functools
+import re
+import types
+
+import pytest
+
+from labs.judge.check import ENDED, GIVEN_BACK, CheckFailed, check
+from labs.judge.program import ROOT, CannotJudge, Ended, Program
+from labs.judge.splice import NotWhole, spliced
+from labs.judge.verdict import BUILT, PRINTED, REAL, Judge, Lab
+
+SOLUTION = (ROOT / "labs/solutions/01a_replace_cudamalloc.cu").read_text()
+STARTER = (ROOT / "labs/starters/01a_replace_cudamalloc.cu").read_text()
+
+BEFORE = '#include <poll.h>\n#include <unistd.h>\n#include <thread>\n#include "../lab.h"\nint main() {\nlab::begin();\n'
+FIRST = 7  # the line that is the first of a body
+OUTPUT = "0 KiB are not given back\nOK\n"
+# Memory of the four steps, on as many GPUs as there are; it gives all back, also if a call fails, and then returns 1.
+RIGHT = """
+CUmemAllocationProp properties = {};
+properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+CUmemGenericAllocationHandle handle;
+if (cuMemCreate(&handle, 2 << 20, &properties, 0)) return lab::end() + 1;
+CUdeviceptr address;
+if (cuMemAddressReserve(&address, 2 << 20, 0, 0, 0)) return cuMemRelease(handle) + lab::end() + 1;
+CHECK(cuMemAddressFree(address, 2 << 20));
+CHECK(cuMemRelease(handle));
+return lab::end();
+"""
+FREE, RELEASE = "CHECK(cuMemAddressFree(address, 2 << 20));\n", "CHECK(cuMemRelease(handle));\n"
+REFUSED = RIGHT.replace(RELEASE, 2 * RELEASE)
+LEAKING = RIGHT.replace(RELEASE, "")
+STREAM = "cudaStream_t it;\nCHECK(cudaStreamCreate(&it));\n"
+EVENT = "cudaEvent_t event;\nCHECK(cudaEventCreate(&event));\nCHECK(cudaEventDestroy(event));\n"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """The program of a body, built once for all tests that have the same."""
+    with contextlib.ExitStack() as stack:
+
+        @functools.cache
+        def built(body):
+            source = tmp_path_factory.mktemp("lab") / "program.cu"
+            source.write_text(BEFORE + body + "\n}\n")
+            its = stack.enter_context(Program(source))
+            assert its.build()[0]
+            its.build = lambda: (True, "")
+            return its
+
+        yield built
+
+
+@pytest.fixture
+def verdict(program):
+    """The verdict on a body, of a lab with these checks; `real` is how it ends on a GPU."""
+
+    def of(body, *checks, real=None):
+        lab, its = Lab.__new__(Lab), program(body)
+        lab.checks, lab.options, lab.mains, lab.page = checks, {"gpus": 1, "main": 0}, ({},), "lab.md"
+        lab.about = types.SimpleNamespace(OUTPUT=OUTPUT)
+        its.run_on_gpu = lambda: real
+        return Judge(lab, its, bool(real)).verdict()
+
+    return of
+
+
+def fails(title, name="", **options):
+    """A check that does not hold; for the first call of this name, if there is one, that was refused or not."""
+
+    @check(title, **options)
+    def function(run):
+        its = next((call for call in run.all if call.name == name), run)
+        raise its.wrong("something", "nothing") if name else CheckFailed("something", "nothing")
+
+    return function
+
+
+def holds(title):
+    return check(title)(lambda run: run.calls("cuMemCreate")[0])
+
+
+def statuses(verdict):
+    return ", ".join(status for _, status in verdict.checks)
+
+
+def test_what_comes_first_is_told(verdict):
+    """What stopped the program is to blame for a call that is missing, and not for one that came before."""
+    body = "CUdeviceptr address;\nCHECK(cuMemAddressReserve(&address, 2 << 20, 0, 0, 0));\nCHECK(cuMemUnmap(1, 1));"
+    its = verdict(body, fails("it is created"))
+    assert its.failed == ENDED
+    assert re.search(
+        r"CHECK\(cuMemUnmap\(1, 1\)\);\n.*\n.*cuMemUnmap was refused: (\w+)\n"
+        r"In words: +ptr: nothing is reserved.*\n"
+        r"The call in full: +cuMemUnmap\(.*\) answers \1\n$",
+        its.words,
+    )
+    assert verdict(body, fails("it is not reserved", "cuMemAddressReserve")).failed == "it is not reserved"
+    its = verdict(body, fails("it is not unmapped", "cuMemUnmap"))
+    assert its.failed == "it is not unmapped"
+    assert "In words:" in its.words
+
+
+def test_the_list_keeps_its_order(verdict):
+    """What held before something else was told has held, and what needs another run waits for the first one."""
+    checks = holds("one"), fails("of what is missing"), holds("two")
+    its = verdict(RIGHT, *checks)
+    titles = [BUILT, "one", "of what is missing", "two", ENDED, GIVEN_BACK, PRINTED]
+    assert [title for title, _ in its.checks] == titles
+    assert statuses(its) == "passed, passed, failed, holds, holds, holds, holds"
+    its = verdict(REFUSED, *checks)
+    assert statuses(its) == "passed, passed, not reached, not reached, failed, not reached, not reached"
+    its = verdict(LEAKING, holds("one"), fails("on two", gpus=2))
+    assert statuses(its) == "passed, passed, not reached, holds, failed, fails"
+    assert "on 2 simulated GPUs" not in its.words
+
+
+def test_what_comes_behind_a_failure(verdict):
+    """The same run shows it: what holds, what fails, and what it cannot tell; not a run that was stopped."""
+    needs_another = check("needs another run")(lambda run: run.again(gpus=2))
+    relies = check("relies on the first")(lambda run: run.calls("cudaMalloc").nothing)
+    on_two = check("on two", gpus=2)(lambda run: None)
+    checks = fails("first"), needs_another, fails("fails too", "cuMemCreate"), relies, on_two
+    its = verdict(RIGHT, *checks)
+    assert statuses(its) == "passed, failed, not reached, fails, not reached, not reached, holds, holds, holds"
+    assert its.words.count("What happened:") == 1
+    assert "holds" not in statuses(verdict(REFUSED, *checks))
+
+
+def test_a_map_of_memory(verdict):
+    """At the failure, in five lines; of a leak, what was there in the end."""
+    body = """
+        CUmemAllocationProp properties = {};
+        properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        CUmemGenericAllocationHandle handle;
+        CUdeviceptr address;
+        CHECK(cuMemAddressReserve(&address, 64 << 20, 0, 0, 0));
+        for (CUdeviceptr at = address; at < address + (6 << 20); at += 2 << 20) {
+          CHECK(cuMemCreate(&handle, 2 << 20, &properties, 0));
+          CHECK(cuMemMap(at, 2 << 20, 0, handle, 0));
+          if (at > address) CHECK(cuMemRelease(handle));
+        }
+        CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READ};
+        CHECK(cuMemSetAccess(address, 2 << 20, &access, 1));
+        CHECK(cuMemUnmap(address + 1, 2 << 20));
+    """
+    assert [re.sub("^0x[0-9a-f]+ ", "", line).strip() for line in verdict(body).memory] == [
+        "2 MiB  memory of GPU 0, #1; GPU 0 reads <- here",
+        "4 MiB  memory of GPU 0, #2-3; nobody has access",
+        "58 MiB  reserved; nothing is mapped",
+    ]
+    many = body.replace("at += 2 << 20", "at += 4 << 20").replace("(6 << 20)", "(48 << 20)")
+    lines = verdict(many.replace("cuMemUnmap(address + 1,", "cuMemUnmap(address + (40 << 20) + 1,")).memory
+    assert (len(lines), [line.endswith(" <- here") for line in lines].count(True)) == (5, 1)
+    assert "and 20 more" in lines[-1]
+    assert max(map(len, lines)) <= 100
+    (line,) = verdict(LEAKING).memory
+    assert re.fullmatch(r"no address +2 MiB  memory of GPU 0, #1; not mapped, a handle holds it", line)
+
+
+def test_a_leak_of_another_run(verdict):
+    """It is told rather than what follows from it, and not in place of a call that is to blame."""
+    body = "int gpus = 0;\nCHECK(cudaGetDeviceCount(&gpus));\n"
+    body += RIGHT.replace("CHECK(cuMemRelease(handle));", "if (gpus == 1) CHECK(cuMemRelease(handle));")
+    its = verdict(body, fails("on two", gpus=2))
+    assert its.failed == GIVEN_BACK
+    assert re.search("cuMemCreate.*\non 2 simulated GPUs:\n.*\n.*its handle is still held", its.words)
+    assert verdict(body, fails("on two", "cuMemCreate", gpus=2)).failed == "on two"
+
+
+def test_a_check_with_a_mistake(verdict):
+    """It is told as that, and not as the student's; unless the program had stopped before."""
+    mistaken, stops = check("something")(lambda run: [][0]), "CHECK(cuMemRelease(1));"
+    with pytest.raises(CannotJudge, match=r"'something' has a mistake.*: IndexError: .*checks_test.py:\d+\)$"):
+        verdict(RIGHT, mistaken)
+    assert verdict(stops, mistaken).failed == ENDED
+    with pytest.raises(CannotJudge, match="AttributeError"):
+        verdict(stops, check("something")(lambda run: run.nonsense()))
+
+
+@pytest.mark.parametrize(
+    ("body", "failed", "said"),
+    [
+        ('TODO("do it");', ENDED, r"\.cu:7\n +TODO\(.do it.\);\n.*\nWhat happened: +still to do: do it\n"),
+        (
+            'std::puts("more");\nreturn lab::end();',
+            PRINTED,
+            r"it prints\n +0 KiB.*\n +OK\n.*it printed more; .*\n +more",
+        ),
+        (f"{EVENT}{STREAM}return lab::end();", GIVEN_BACK, "cudaStreamCreate: it was never destroyed"),
+        ("CHECK(cudaDeviceReset());\nreturn 0;", GIVEN_BACK, r"\.cu:7\n.*\n.*\n.*cudaDeviceReset destroys all"),
+        ("int fd = dup(0);\nclose(fd);\nclose(fd);", ENDED, r"\.cu:9\n.*\n.*\n.*close was refused: EBADF"),
+        (REFUSED, ENDED, "cuMemRelease was refused.*\n +line 16 has released this handle before\n"),
+        (RIGHT.replace(FREE, 2 * FREE), ENDED, "\n +line 15 has freed these addresses before\n"),
+        (RIGHT.replace(RELEASE, "CHECK(cuMemRelease(1));\n"), ENDED, r"cuMemRelease was refused: \w+\nIn words"),
+    ],
+    ids="to_do printed stream reset descriptor released_before freed_before never_there".split(),
+)
+def test_what_is_told(body, failed, said, verdict):
+    its = verdict(body)
+    assert its.failed == failed
+    assert re.search(said, its.words)
+
+
+def test_kernels_that_begin_late(verdict):
+    """A kernel begins when the program waits for it, or after its time; what it was given is known."""
+    body = """
+        void* memory = nullptr;
+        CHECK(cudaMalloc(&memory, 4096));
+        lab::fill_kernel<int><<<1, 32>>>(static_cast<int*>(memory), 1024, 7);
+        CHECK(cudaDeviceSynchronize());
+        lab::fill_kernel<int><<<1, 32>>>(static_cast<int*>(memory), 1024, 7);
+        while (cudaStreamQuery(nullptr) != cudaSuccess) continue;
+        CHECK(cudaFree(memory));
+        auto work = [] {  // lines of threads are put in the order of their changes
+          CUdeviceptr address;
+          CHECK(cudaSetDevice(0));
+          for (int i = 0; i < 200; ++i) {
+            CHECK(cuMemAddressReserve(&address, 2 << 20, 0, 0, 0));
+            CHECK(cuMemAddressFree(address, 2 << 20));
+          }
+        };
+        std::thread first(work), second(work);
+        first.join();
+        second.join();
+        return lab::end();
+    """
+    seen = []
+
+    @check("late")
+    def late(run):
+        address = int(run.calls("cudaMalloc")[0].outputs["devPtr"], 16)
+        seen.extend((it.range == (address, 4096), it.waiter and it.waiter.name) for it in run.kernels)
+
+    assert verdict(body, late).words == ""
+    assert seen == [(True, "cudaDeviceSynchronize"), (True, None)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "remark"),
+    [
+        (" bytes = ", "\n  bytes  =  // mine\n   ", "not judged"),
+        ('#include "../lab.h"', '#include <atomic>\n#include "../lab.h"', ""),
+        ("int main() {", "// mine: TODO cudaMalloc\nint main() {", ""),
+        ("bytes, 42)", "bytes, 43)", "not judged"),
+        ("  return lab::end();", "", ""),
+    ],
+)
+def test_what_stands_outside_the_marks(old, new, remark):
+    """It is the starter's, whatever the student's file has there; what is included is kept."""
+    assert old in SOLUTION
+    made = spliced(STARTER, SOLUTION.replace(old, new, 1), "a.cu", ({}, {"changes": {"42": "44"}}))
+    assert remark in made.remark
+    assert bool(remark) == bool(made.remark)
+    for body, value in zip(made.bodies, ("42", "44"), strict=True):
+        assert f"  ::lab::fill<char>(address, bytes, {value});" in body
+        assert "return ::lab::end();" in body
+    assert ("<atomic>" in new) == ("#include <atomic>" in made.includes)
+
+
+MARK = "// >>> your part: make the memory"
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("}\nvoid mine() {", "'}' closes what was not opened"),
+        ("if (true) {", "'{' has no end in this part"),
+        ("/* what follows", "this comment has no end"),
+        ('"what follows', "this text has no end"),
+        ("#if 0\n#endif\n#if 1", "#if has no #endif"),
+        ("#endif\n#if 1", "#endif without an #if"),
+        ("{\n#if 1\n}\n#endif", "in one branch of #if alone"),
+        ("/* its\n*/ #if 0", "begins its line"),
+        ("#define OPEN {\n}", "has no end in this directive"),
+        ("#define GLUE(a, b) a##b", "no ## here"),
+        ("int a = 0; <% int b = 0; %>", "write it plainly"),
+        ('auto text = R"x(\n)x";', "write it plainly"),
+        ("int a = 0; ??/", "write it plainly"),
+        ("#line 5000", "no #line here"),
+        ("#li\\\nne 5000", "ends in a blank before its"),
+        ("/\\\n* what follows", "ends in a blank before its"),
+        ('_Pragma("push_macro(\\"CHECK\\")")', "no _Pragma here"),
+        ('#pragma pop_macro("CHECK")', "no #pragma here"),
+        ('#include "mine.h"', "is not looked at: write it here"),
+        ('#include "/etc/passwd"', "is not looked at: write it here"),
+        ("# \\\n include MINE", "is not looked at: write it here"),
+        ("const int a = 1'000'000, b = '{'; const char* c = \"}\"; // }", ""),
+        ("#define CHECK(call) (call)\n#include <chrono>  // mine", ""),
+        ("#if 1\n{ }\n#else\n{ { } }\n#endif", ""),
+        ("#if 0  // old\nif (true) {\n#else\n#define TEXT(x) \\\n  #x\n#endif", ""),
+        ("std::vector<::CUdeviceptr> all;", ""),
+    ],
+)
+def test_a_part_is_whole(lines, words):
+    """What could end the starter's code, hide it or give it another meaning is refused, and where."""
+    text = SOLUTION.replace(MARK, f"{MARK}\n{lines}")
+    if not words:
+        spliced(STARTER, text, "a.cu", ({},))
+        return
+    with pytest.raises(NotWhole, match=re.escape(words)) as refused:
+        spliced(STARTER, text, "a.cu", ({},))
+    first = SOLUTION[: SOLUTION.index(MARK)].count("\n") + 2
+    assert refused.value.line - first < 1 + lines.count("\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("// <<<", "", "the marks are not those"),
+        ("\n  // <<<", "\n  // the end \\\n  // <<<", "must not go on behind the mark"),
+    ],
+)
+def test_the_marks_of_a_part(old, new, words):
+    with pytest.raises(NotWhole, match=words):
+        spliced(STARTER, SOLUTION.replace(old, new, 1), "a.cu", ({},))
+
+
+@pytest.mark.parametrize("name", ["bytes", "CHECK"])
+def test_a_macro_keeps_its_meaning_outside(name):
+    text = SOLUTION.replace(MARK, "// >>> mine\n#define bytes 7\n#undef CHECK")
+    body = spliced(STARTER, text, "a.cu", ({},)).bodies[0]
+    assert body.index(f'#pragma push_macro("{name}")') < body.index("#define bytes")
+    assert body.index(f'#pragma pop_macro("{name}")') > body.index("#undef CHECK")
+
+
+def test_real(verdict):
+    right = verdict(RIGHT, real=Ended(0, "", OUTPUT, "", b""))
+    assert (right.failed, right.checks[-1]) == ("", (REAL, "passed"))
+    for wrong in (Ended(1, "", OUTPUT, "", b""), Ended(0, "", "OK\n", "", b""), Ended(0, "time", OUTPUT, "", b"")):
+        assert verdict(RIGHT, real=wrong).failed == REAL
+    skipped = verdict(RIGHT, real=Ended(77, "", "SKIP: no GPU; get one\n", "", b""))
+    assert (skipped.status, skipped.checks[-1]) == ("passed", (PRINTED, "passed"))
+    assert "SKIP: no GPU" in skipped.remarks

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT-0
+"""What is said of programs that do not end as they should, or are not built."""
+
+import os
+import re
+
+import pytest
+
+from labs.judge.check import ENDED
+from labs.judge.program import Program
+from labs.judge.verdict import Judge, all_labs
+from vmmsim.processes import descendants
+
+CASES = {  # what main does, and what is said of it
+    "hang": ("for (;;) pause();", r"running after 3 seconds.*last call that came back is cuda\w+ in line \d+"),
+    "kernel": ("spin<<<1, 1>>>();\n  CHECK(cudaDeviceSynchronize());", "running after 3 seconds"),
+    "crash": ("*(volatile int*)8 = 1;", "ended by SIGSEGV; the last call"),
+    "unknown": (
+        "strange<<<1, 1>>>();\n  CHECK(cudaDeviceSynchronize());",
+        r"status 125\n +not simulated: line .* kernel .*: alloca",
+    ),
+    "output": ('for (;;) std::puts("again");', r"printed without end.*\n +again\n"),
+    "errors": ('for (;;) std::fputs("again ", stderr);', "printed without end"),
+    "forks": ("for (;;)\n    if (fork() == 0) for (;;) pause();", "started processes without end"),
+    "before main": ("", "ended before its first call of CUDA: does something end it before main"),
+    "hides": (
+        "if (fork() == 0) {\n    setsid();\n    if (fork()) _exit(0);\n    for (int i = 0; i < 9; ++i) close(i);\n"
+        "    for (;;) pause();\n  }",
+        "processes that it had started went on; they were ended",
+    ),
+    "kills": ("return kill(getppid(), 9);", "SIGKILL"),
+    "nonsense": ('write_to_all("nonsense\\n");', "wrote into the pipe that tells of its calls"),
+    "list": ('write_to_all("[1]\\n");', "wrote into the pipe that tells of its calls"),
+    "member": ("It().member();", r":4\n +CHECK\(cuMemUnmap\(1, 1"),
+    "constructor": ("It it(0);", r":7\n +It\(int\) \{ CHECK\(cuMemUnmap"),
+    "template": ("[] { helper(1); }();", r":10\n +CHECK\(cuMemUnmap\(3, 3"),
+}
+SOURCE = """#include "../lab.h"
+struct It {
+  void member() {
+    CHECK(cuMemUnmap(1, 1));
+  }
+  It() {}
+  It(int) { CHECK(cuMemUnmap(2, 2)); }
+};
+template <class T> void helper(T) {
+  CHECK(cuMemUnmap(3, 3));
+}
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cstdlib>
+#include <string>
+__global__ void spin() { for (volatile int i = 0;; i = 0) {} }
+__global__ void strange() { asm volatile("{ .reg .u64 p; alloca.u64 p, 8; }"); }
+void write_to_all(const std::string& text) {
+  struct stat is;
+  for (int i = 3; i < 64; ++i)
+    if (fstat(i, &is) == 0 && S_ISFIFO(is.st_mode)) (void)!write(i, text.data(), text.size());
+}
+const std::string what = std::getenv("LAB_MAIN");
+struct Early { Early() { if (what == "before main") std::exit(0); } } early;
+int main() {
+  lab::begin();
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """One, of which the variable for the main that runs says what it does."""
+    source = tmp_path_factory.mktemp("ends") / "ends.cu"
+    parts = [f'  if (what == "{name}") {{\n  {body}\n  }}\n' for name, (body, _) in CASES.items()]
+    source.write_text(SOURCE + "".join(parts) + "}\n")
+    with Program(source, limit=3) as built:
+        assert built.build()[0]
+        built.build = lambda: (True, "")
+        yield built
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_said(name, program, monkeypatch):
+    monkeypatch.setattr(program, "run", lambda **options: Program.run(program, **options | {"main": name}))
+    verdict = Judge(all_labs()[0], program, False).verdict()
+    assert verdict.failed == ENDED
+    assert re.search(CASES[name][1], verdict.words)
+    assert descendants(os.getpid()) == [], "a process is left"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("int main() { wrong; }", r"^answer.cu\(1\): error:"),
+        ("void missing();\nint main() { missing(); }", r"answer.cu:2: undefined reference to .missing\(\)"),
+    ],
+)
+def test_what_does_not_compile(text, said, tmp_path):
+    """Its paths are as short as they can be."""
+    source = tmp_path / "answer.cu"
+    source.write_text(text)
+    with Program(source) as program:
+        built, words = program.build()
+    assert not built
+    assert re.search(said, words.replace(f"{tmp_path}/", ""))
+    assert not re.search(r"/lab-|\.py|tmpxft", words)
