@@ -390,6 +390,29 @@ def book(root):
     page.write_text(right)
 
 
+def kill_amid_setup(root, environment):
+    """./run.sh is killed while it fetches the toolkit."""
+    (root.path / "killed").mkdir()  # for what pip leaves there when it is killed
+    first = subprocess.Popen(
+        [str(word) for word in root.command("./run.sh", TMPDIR="/killed", **environment)],
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+
+        def amid():
+            return first.poll() is not None or any(root.checkout.glob(".venv/lib/python3.*/site-packages/nvidia"))
+
+        wait_for(amid, "the set-up fetches nothing", 900)
+        expect(first.poll() is None, "the set-up ended before it could be killed")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+
+
 def bare_root():
     """The book; a set-up that is killed in the middle; run.sh, again with no network, a lab, elsewhere; tests."""
     need_root()
@@ -401,26 +424,7 @@ def bare_root():
         few = {"CUDAARCHS": "90", "CXX": "/quick"}
         (root.path / "quick").write_text('#!/bin/sh\nexec g++ "$@" -O0\n')
         (root.path / "quick").chmod(0o755)
-        (root.path / "killed").mkdir()  # for what pip leaves there when it is killed
-        first = subprocess.Popen(
-            [str(word) for word in root.command("./run.sh", TMPDIR="/killed", **few)],
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-
-            def amid():
-                return first.poll() is not None or any(root.checkout.glob(".venv/lib/python3.*/site-packages/nvidia"))
-
-            wait_for(amid, "the set-up fetches nothing", 900)
-            expect(first.poll() is None, "the set-up ended before it could be killed")
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(first.pid, signal.SIGKILL)
-            first.wait()
-
+        kill_amid_setup(root, few)
         done = root.run(DEVCONTAINER["postCreateCommand"], **few)  # ./run.sh, and then the notebooks
         expect("the last set-up did not come to its end" in done.stderr, "it did not see that it was interrupted", done)
         for what in ("the CUDA 13.0 compiler (105 MB)", "CMake", "Ninja"):
