@@ -8,7 +8,7 @@ TITLE = "Give memory back"
 MINUTES = 10
 MAINS = {"left": (5, 2)}, {"left": (7, 6), "changes": {"{5, 2}": "{7, 6}"}}  # chunks, after each shrink
 PAGE = "02_growable/README.md#4-shrink"
-NO_LUCK = True  # a sleep takes no time
+ADVERSARIAL_TIMING = True  # a sleep takes no time
 ELSEWHERE = ({"gpus": 2, "memory": "20MiB"},)  # room for little more than the buffer
 HINTS = [
     "Memory is freed when nothing holds it any more. What holds the memory of a chunk: its mappings, and what else?",

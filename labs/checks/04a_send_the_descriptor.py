@@ -107,7 +107,7 @@ def no_descriptor_left(run):
                 raise call.wrong(f"the {who} closes the descriptor when {when}", words)
 
 
-@check("the same where a descriptor has other numbers in each process", no_luck=True)
+@check("the same where a descriptor has other numbers in each process", adversarial_timing=True)
 def other_numbers(run):
     imported(run)
     no_descriptor_left(run)
@@ -126,7 +126,7 @@ def closed_at_once(run):
             raise its[0].wrong(wanted, f"it was closed after {words} in line {until.line}")
 
 
-@check("one message carries the descriptor, and no other", no_luck=True)
+@check("one message carries the descriptor, and no other", adversarial_timing=True)
 def sent(run):
     exports, wanted = exported(run), "a message carries the descriptor of the memory as SCM_RIGHTS, and no other"
     if exports and not run.calls("send"):

@@ -17,7 +17,7 @@ from labs.judge.verdict import all_labs
 from vmmsim.hardware import count_gpus
 
 
-def in_words(error):
+def format_error(error):
     """What is wrong with a file; and what to do, if the checkout lacks it."""
     path = pathlib.Path(error.filename or "/")
     if isinstance(error, FileNotFoundError) and path.is_relative_to(ROOT):
@@ -66,7 +66,7 @@ if __name__ == "__main__":
         sys.exit(main())
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
-            end(1, in_words(error))
+            end(1, format_error(error))
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has left
         sys.exit(128 + signal.SIGPIPE)
     except CannotJudge as error:

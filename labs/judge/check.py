@@ -270,7 +270,11 @@ class Run:
         words += f", with {self.options['memory']} of memory each" if "memory" in self.options else ""
         words += ", with --strict" if self.options.get("strict") else ""
         words += ", where an import is slow and no sleep takes time" if self.options.get("slow_importer") else ""
-        words += ", where no sleep takes time and a descriptor has other numbers" if self.options.get("no_luck") else ""
+        words += (
+            ", where no sleep takes time and a descriptor has other numbers"
+            if self.options.get("adversarial_timing")
+            else ""
+        )
         words += ", with kernels that begin late" if self.options.get("late_kernels") else ""
         return words + (f", with --fail {fail}" if fail else "")
 

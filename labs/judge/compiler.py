@@ -12,7 +12,7 @@ SAID = re.compile(
 SYNTAX = re.compile(r"expected |unterminated |missing |unrecognized token|extra |stray |invalid suffix")
 
 
-def in_words(said, name, source, kind="error"):
+def format_messages(said, name, source, kind="error"):
     """`said` of a file `name` with these lines: its errors, or its warnings; as it stands if it has none."""
     lines, found = re.sub(r' \(aka "[^"\n]*"\)', "", said).splitlines(), []
     for at, line in enumerate(lines):

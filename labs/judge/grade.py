@@ -134,7 +134,7 @@ def sums(told):
     return {key: sum(about[key] for about in told) for key in ("points", "of_points")}
 
 
-def in_words(points):
+def format_points(points):
     return f"{points['points']:g} of {points['of_points']:g} points"
 
 
@@ -151,7 +151,7 @@ def grade(labs, given):
             print(about["words"])
     told = [about for _, _, about in results]
     passed = sum(about["status"] == "passed" for about in told)
-    print(f"{passed} of {len(labs)} are right: {in_words(sums(told))}")
+    print(f"{passed} of {len(labs)} are right: {format_points(sums(told))}")
     if given.json:
         its = {"passed": passed, "of": len(labs), **sums(told), "labs": told}
         put(json.dumps(its, indent=1) + "\n", given.json)
@@ -204,7 +204,7 @@ def grade_class(labs, given):
         for who in students:
             told = [next(reported) for _ in labs]
             all_told += [(who.name, about) for about in told]
-            print(f"{who.name:30}  {in_words(sums(told))}", flush=True)
+            print(f"{who.name:30}  {format_points(sums(told))}", flush=True)
             for about in told:
                 if about["status"] == "not judged":
                     print(f"{about['number']} of {who.name} was not judged: {about['words']}", file=sys.stderr)
@@ -229,9 +229,9 @@ def identical(all_told):
 
 def feedback(name, told):
     """What is handed back to a student."""
-    lines = [f"{name}: {in_words(sums(told))}"]
+    lines = [f"{name}: {format_points(sums(told))}"]
     for about in told:
-        lines += ["", f"{about['number']} {about['title']}: {about['status']}, {in_words(about)}"]
+        lines += ["", f"{about['number']} {about['title']}: {about['status']}, {format_points(about)}"]
         lines += [f"  {check['status']:11}  {check['title']}" for check in about["checks"]]
         lines += ["", about["words"].rstrip()] if about["words"] else []
     return "\n".join(lines) + "\n"

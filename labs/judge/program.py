@@ -323,7 +323,7 @@ class Program:
         fail=None,
         strict=False,
         slow_importer=False,
-        no_luck=False,
+        adversarial_timing=False,
         late_kernels=LATE,
         main=0,
     ):
@@ -337,7 +337,7 @@ class Program:
         options += ["--strict"] if strict else []
         options += ["--late-kernels", late_kernels] if late_kernels else []
         options += ["--slow-import", min(SLOW_IMPORT, self.limit // 2)] if slow_importer else []
-        options += ["--adversarial-timing"] if no_luck or slow_importer else []
+        options += ["--adversarial-timing"] if adversarial_timing or slow_importer else []
         seen = {
             "readable": [self.file, *of_simulator(), *([own] if own.exists() else [])],
             "writable": [self.work],

@@ -34,7 +34,7 @@ class Lab:
             "strict": getattr(self.about, "STRICT", False),
             "main": 0,
         }
-        for name in ("LATE_KERNELS", "NO_LUCK"):
+        for name in ("LATE_KERNELS", "ADVERSARIAL_TIMING"):
             if hasattr(self.about, name):
                 self.options[name.lower()] = getattr(self.about, name)
         self.checks = [one for one in vars(self.about).values() if hasattr(one, "title") and callable(one)]
@@ -187,7 +187,7 @@ class Judge:
         except Exception as error:
             stopped = of_check.stopped() if isinstance(error, OF_ABSENCE) else None
             if not stopped:
-                raise CannotJudge(in_words(error, function)) from error
+                raise CannotJudge(format_mistake(error, function)) from error
             return ENDED, self.words(stopped)
         return None
 
@@ -225,7 +225,7 @@ class Judge:
             raise CheckFailed(f"status 0\n{self.lab.output()}", happened, run=run)
 
     def of_compiler(self, said, kind):
-        return compiler.in_words(said, self.program.name, self.program.text.splitlines(), kind)
+        return compiler.format_messages(said, self.program.name, self.program.text.splitlines(), kind)
 
     def words(self, wrong):
         text, call, run = "", wrong.call, wrong.run
@@ -249,7 +249,7 @@ def step_of(call):
     return sum(other.name != OF_LOADING for other in call.run.all[: call.index + 1])
 
 
-def in_words(error, function):
+def format_mistake(error, function):
     """Of a check that has a mistake itself."""
     step = error.__traceback__
     while step.tb_next and step.tb_frame.f_code is not function.func.__code__:
