@@ -101,7 +101,7 @@ WHY = {  # a program was ended, in words
     "processes": "it started processes without end, and was ended",
     "memory": "it took shared memory without end, and was ended",
     "left": "it ended, and processes that it had started went on; they were ended",
-    **dict.fromkeys(("stdout", "stderr", "status"), "it printed without end, and was ended; it began with\n{began}"),
+    **dict.fromkeys(("stdout", "stderr"), "it printed without end, and was ended; it began with\n{began}"),
 }
 
 

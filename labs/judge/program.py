@@ -36,7 +36,7 @@ OF_TRACE = 8  # the descriptor of the trace, in what is run
 STILL = 5  # seconds in which nothing at all happens: all wait for one another
 LATE = 300  # milliseconds for which a kernel does not begin, unless the program waits for it
 COMPILER_SECONDS = 120
-MOST = {"stdout": 1 << 20, "stderr": 1 << 20, "trace": 64 << 20, "status": 16}  # bytes
+MOST = {"stdout": 1 << 20, "stderr": 1 << 20, "trace": 64 << 20}  # bytes
 MOST_PROCESSES = 64
 MOST_DESCRIPTORS = 4096  # what has a larger number the simulator does not see when a process ends
 MORE_THREADS = 400  # of this user, than there are; root has no such bound
@@ -145,8 +145,7 @@ def run(command, limit, cwd, environment, seen=None):
     """
     prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes ours, and is found
     threads, process, pipes = threads_of_user() + MORE_THREADS, None, Pipes()
-    trace, status = pipes.ends["trace"][1], pipes.ends["status"][1]
-    tells = bool(seen) and sandbox.tells()
+    trace = pipes.ends["trace"][1]
     if seen:
         sandbox.give(trace)  # to be opened by its name
     # Who is asked to end meanwhile waits with that until it knows whom it has started, and so has to end.
@@ -155,8 +154,6 @@ def run(command, limit, cwd, environment, seen=None):
 
     def begin():  # no thread is here
         os.dup2(os.dup(trace), OF_TRACE)
-        if tells:
-            os.dup2(os.dup(status), sandbox.STATUS)
         be_bounded(limit, threads)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
@@ -168,7 +165,7 @@ def run(command, limit, cwd, environment, seen=None):
             stdin=subprocess.DEVNULL,
             stdout=pipes.ends["stdout"][1],
             stderr=pipes.ends["stderr"][1],
-            pass_fds=[OF_TRACE, sandbox.STATUS] if tells else [OF_TRACE],
+            pass_fds=[OF_TRACE],
             start_new_session=True,
             preexec_fn=begin,
         )
@@ -187,11 +184,12 @@ def run(command, limit, cwd, environment, seen=None):
     finally:
         end_with_all(process)
         pipes.close()
-    told = bytes(pipes.written["status"]).strip()
-    if tells and not told and not why and process.returncode > 0:
-        raise CannotJudge(f"the sandbox could not be made: {pipes.texts()[1]}")
-    status = int(told) if told.isdigit() else process.returncode
-    return Ended(status, why, *pipes.texts(), bytes(pipes.written["trace"]), waiting)
+    stdout, stderr = pipes.texts()
+    if seen and process.returncode and stderr.startswith("bwrap: "):
+        raise CannotJudge(f"the sandbox could not be made: {stderr}")
+    if seen and process.returncode == sandbox.LEFT:
+        why = why or "left"
+    return Ended(process.returncode, why, stdout, stderr, bytes(pipes.written["trace"]), waiting)
 
 
 def watch(process, pipes, limit):
@@ -205,7 +203,7 @@ def watch(process, pipes, limit):
         has_ended = process.poll() is not None
         if has_ended and not reap():
             return ""
-        if has_ended or pipes.written["status"]:
+        if has_ended:
             end = end or now
             if now - end > 1:
                 return "left"
@@ -250,9 +248,8 @@ class Program:
     def __enter__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="lab-"))
         self.file = self.directory / "labs" / "program" / self.source.stem
-        self.work, self.root = self.directory / "work", self.directory / "root"
+        self.work = self.directory / "work"
         self.file.parent.mkdir(parents=True)
-        self.root.mkdir()
         for header in (*ROOT.glob("common/*.h"), *ROOT.glob("labs/*.h")):
             to = self.directory / header.relative_to(ROOT)
             to.parent.mkdir(exist_ok=True)
@@ -293,7 +290,6 @@ class Program:
         seen = {
             "readable": [self.directory / "labs", self.directory / "common", *of_toolkit(toolkit)],
             "writable": [self.file.parent],
-            "root": self.root,
         }
         sandbox.give(self.file.parent)
         environment = {"PATH": os.environ.get("PATH", os.defpath), "TMPDIR": str(self.file.parent), "HOME": "/tmp"}
@@ -341,7 +337,6 @@ class Program:
         seen = {
             "readable": [self.file, *of_simulator(), *([own] if own.exists() else [])],
             "writable": [self.work],
-            "root": self.root,
         }
         return self.start([VMMSIM, *options, self.file], seen, **{SELECT: str(main)})
 
