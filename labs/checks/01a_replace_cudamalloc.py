@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT-0
 """01a: the driver does not round a size, and a mapping alone grants nobody access."""
 
-from labs.judge.check import CheckFailed, check
+from labs.judge.check import check
 
 TITLE = "Replace cudaMalloc"
 MINUTES = 15
 MAINS = {"bytes": (5 << 20) + 1}, {"bytes": 8 << 20, "changes": {"(5 << 20) + 1": "8 << 20"}}
 PAGE = "01_vmm_basics/README.md#1-ask-the-gpu"
 ELSEWHERE = ({"gpus": 3, "machine": "granules_of_16_mib"},)
+OUTPUT = "{bytes} of {bytes} bytes are 42\n"
 HINTS = [
     "cudaMalloc does four things in one call. Which four calls of the driver do them? The page has a step for each.",
     "cuMemCreate takes whole granules only. Ask cuMemGetAllocationGranularity how large one is, and round up: 5 MiB "
@@ -17,14 +18,6 @@ HINTS = [
     "with the location of GPU 0 and CU_MEM_ACCESS_FLAGS_PROT_READWRITE.",
     "Give back in reverse order: cuMemUnmap, cuMemRelease, cuMemAddressFree. cudaFree does not know this memory.",
 ]
-
-
-def OUTPUT(main):
-    return f"""\
-{main.bytes} of {main.bytes} bytes are 42
-0 KiB are not given back
-OK
-"""
 
 
 @check("no memory comes from cudaMalloc")
@@ -37,14 +30,13 @@ def not_allocated(run):
 def asked(run):
     created = next((call for call in run.all if call.name == "cuMemCreate"), None)
     if not created:
-        raise CheckFailed("memory is created by cuMemCreate", "cuMemCreate was not called")
+        raise run.wrong("memory is created by cuMemCreate", "cuMemCreate was not called")
     asked = run.calls("cuMemGetAllocationGranularity")
     wanted = "before, cuMemGetAllocationGranularity says how large a granule of GPU 0 is"
     if not asked or asked[0].index > created.index:
         raise created.wrong(wanted, "memory was created without asking: on another GPU a granule may be larger")
-    if not any(
-        call.arguments["prop"]["location"] == {"type": "CU_MEM_LOCATION_TYPE_DEVICE", "id": 0} for call in asked
-    ):
+    gpu_0 = {"type": "CU_MEM_LOCATION_TYPE_DEVICE", "id": 0}
+    if not any(call.arguments["prop"]["location"] == gpu_0 for call in asked):
         raise asked[0].wrong(wanted, "it was asked of another place: prop.location says whose granule it is")
 
 
@@ -62,9 +54,6 @@ def whole_granules(run):
         raise call.wrong(words, f"{created} bytes were asked for: {created // granule} granules")
 
 
-@check(
-    "the kernels use memory that is mapped, and GPU 0 may read and write it",
-    page="01_vmm_basics/README.md#5-let-the-gpu-in",
-)
+@check("the kernels use memory that is mapped, and GPU 0 may read and write it", page="#5-let-the-gpu-in")
 def used(run):
     run.must_work(0, 0)

@@ -1,27 +1,20 @@
 # SPDX-License-Identifier: MIT-0
 """01b: the data is in the memory, not at the address."""
 
-from labs.judge.check import CheckFailed, check
+from labs.judge.check import check
 
 TITLE = "Move without copying"
 MINUTES = 10
-MAINS = {"size": 4 << 20}, {"size": 6 << 20, "changes": {"size = 4 << 20": "size = 6 << 20"}}
+MAINS = {"integers": 1 << 20}, {"integers": 3 << 19, "changes": {"size = 4 << 20": "size = 6 << 20"}}
 PAGE = "01_vmm_basics/README.md#7-move-it-without-copying"
 ELSEWHERE = ({"gpus": 2, "machine": "coarse_memory"},)
+OUTPUT = "{integers} of {integers} integers are 7 at the new address\n"
 HINTS = [
     "Which of the four things of cudaMalloc has the data in it: the addresses, the memory, the mapping or the access?",
     "An allocation may be mapped at several addresses at once. You need neither a second cuMemCreate nor cudaMemcpy.",
     "Map `handle` at `to` as well. The new mapping starts without access: access belongs to a mapping.",
     "At last take the first mapping away: cuMemUnmap(from, size). The reservation at `from` is freed further down.",
 ]
-
-
-def OUTPUT(main):
-    return f"""\
-{main.size // 4} of {main.size // 4} integers are 7 at the new address
-0 KiB are not given back
-OK
-"""
 
 
 @check("memory is created once")
@@ -38,15 +31,11 @@ def nothing_copied(run):
 
 def filled_and_counted(run):
     """Of main's two kernels each: the Kernel, and what was mapped then, by address."""
-    found = []
-    for call, machine in run.replay():
-        found += [
-            (kernel, dict(machine.processes[call.pid].mappings)) for kernel in run.kernels if kernel.begin is call
-        ]
-    found = [(kernel, mapped) for kernel, mapped in found if kernel.range and not kernel.launch.is_students]
-    if len(found) != 2:
-        raise CheckFailed("main fills the memory, and counts the integers at the new address", "it did not", run=run)
-    return found
+    mapped = {call: dict(machine.processes[call.pid].mappings) for call, machine in run.replay()}
+    kernels = [kernel for kernel in run.kernels if kernel.range and not kernel.launch.is_students]
+    if len(kernels) != 2:
+        raise run.wrong("main fills the memory, and counts the integers at the new address", "it did not")
+    return [(kernel, mapped[kernel.begin]) for kernel in kernels]
 
 
 @check("the new address leads to the same memory, and GPU 0 may read and write there")
@@ -59,18 +48,15 @@ def same_memory(run):
         raise counted.launch.wrong("the same memory is mapped at `to`", "other memory is mapped there")
     if now[new].access.get(0) != 3:
         may = "may only read there" if now[new].access.get(0) else "has no access there"
-        raise counted.launch.wrong(
-            "cuMemSetAccess grants GPU 0 to read and write the new mapping",
-            f"the memory is mapped at `to`, and GPU 0 {may}: access belongs to a mapping, not to memory",
-        )
+        happened = f"the memory is mapped at `to`, and GPU 0 {may}: access belongs to a mapping, not to memory"
+        raise counted.launch.wrong("cuMemSetAccess grants GPU 0 to read and write the new mapping", happened)
 
 
 @check("nothing is mapped at the old address any more")
 def old_is_gone(run):
     (filled, _), (counted, now) = filled_and_counted(run)
     if filled.range[0] in now:
-        raise counted.launch.wrong(
-            "`from` is unmapped before the integers are counted at `to`", "`from` still leads to the memory"
-        )
+        wanted = "`from` is unmapped before the integers are counted at `to`"
+        raise counted.launch.wrong(wanted, "`from` still leads to the memory")
     if len(now) > 1:
         raise counted.launch.wrong("the memory is mapped at `to` and nowhere else", f"it is mapped {len(now)} times")

@@ -5,9 +5,10 @@ from labs.judge.check import check, place_of
 
 TITLE = "Repair from the explanations"
 MINUTES = 15
-MAINS = {"size": 4 << 20}, {"size": 8 << 20, "changes": {"size = 4 << 20": "size = 8 << 20"}}
+MAINS = {"integers": 1 << 20}, {"integers": 2 << 20, "changes": {"size = 4 << 20": "size = 8 << 20"}}
 PAGE = "01_vmm_basics/README.md#break-it-on-purpose"
 ELSEWHERE = ({"gpus": 2},)
+OUTPUT = "{integers} of {integers} integers are 7\n"
 HINTS = [
     "Read *In words*: it names the argument, the rule, and what to do.",
     "The first: `= {}` sets every member of the properties to 0. Which one must not be 0, and is not set?",
@@ -17,20 +18,12 @@ HINTS = [
 ]
 
 
-def OUTPUT(main):
-    return f"""\
-{main.size // 4} of {main.size // 4} integers are 7
-0 KiB are not given back
-OK
-"""
-
-
-@check("cuMemCreate gets all that it needs", page="01_vmm_basics/README.md#break-it-on-purpose")
+@check("cuMemCreate gets all that it needs", page="#break-it-on-purpose")
 def created(run):
     run.must_not_stop_at("cuMemCreate")
 
 
-@check("the kernels have the rights that they need", page="01_vmm_basics/README.md#5-let-the-gpu-in")
+@check("the kernels have the rights that they need", page="#5-let-the-gpu-in")
 def granted(run):
     run.must_not_stop_at("cuMemSetAccess", "kernel")
 

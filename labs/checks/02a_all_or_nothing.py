@@ -3,16 +3,24 @@
 
 import random
 
-from labs.judge.check import CheckFailed, check
+from labs.judge.check import check
 
 TITLE = "All or nothing"
 MINUTES = 20
-POINTS = {
-    "the buffer grows in place, and its data is not copied": 0,
-    "each chunk is memory of GPU 0, and of its own": 0,
-}  # the starter is right there
-MAINS = {"chunks": 5}, {"chunks": 7, "changes": {"5 * chunk": "7 * chunk"}}  # that it has after the second growth
+IN_PLACE, OF_ITS_OWN = (
+    "the buffer grows in place, and its data is not copied",
+    "each chunk is memory of GPU 0, and of its own",
+)
+POINTS = {IN_PLACE: 0, OF_ITS_OWN: 0}  # the starter is right there
+MAINS = (  # what it has after the second growth
+    {"chunks": 5, "integers": 5 << 19},
+    {"chunks": 7, "integers": 7 << 19, "changes": {"5 * chunk": "7 * chunk"}},
+)
 PAGE = "02_growable/README.md#3-fail-half-way"
+OUTPUT = """\
+grow: CUDA_SUCCESS, size: {chunks} chunks, 1048576 of 1048576 old integers are 7
+{integers} of {integers} integers are 7
+"""
 HINTS = [
     "When the third new chunk cannot be created, two new ones are mapped. Which call of the driver takes them away "
     "again, and from which address on, how many bytes?",
@@ -25,25 +33,10 @@ HINTS = [
 ]
 
 
-def OUTPUT(main):
-    return f"""\
-grow: CUDA_SUCCESS, size: {main.chunks} chunks, 1048576 of 1048576 old integers are 7
-{main.chunks << 19} of {main.chunks << 19} integers are 7
-0 KiB are not given back
-OK
-"""
-
-
 CALLS = "cuMemCreate", "cuMemMap", "cuMemSetAccess"
 # In turn, and for each file in an order of its own: whoever minds some of them alone is found.
 ERRORS = ["OUT_OF_MEMORY", "ILLEGAL_STATE", "NOT_SUPPORTED", "UNKNOWN", "NOT_PERMITTED", "INVALID_VALUE"]
 ERRORS += ["INVALID_DEVICE", "SYSTEM_NOT_READY", "OPERATING_SYSTEM", "ALREADY_MAPPED", "MAP_FAILED", "TIMEOUT"]
-NUMBERS = "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"
-
-
-def launches(run):
-    """main's."""
-    return [call for call in run.calls("cudaLaunch*") if not call.is_students]
 
 
 def held(machine, pid):
@@ -53,7 +46,7 @@ def held(machine, pid):
     return rights, {name for name, handle in process.handles.items() if handle.references}
 
 
-@check("the buffer grows in place, and its data is not copied")
+@check(IN_PLACE)
 def in_place(run):
     for call in [*run.ordinary_memory(), *run.copies(launches=True)]:
         raise call.wrong("new chunks are mapped after the old ones, which stay", f"{call.name} was called")
@@ -61,30 +54,31 @@ def in_place(run):
         raise call.wrong("the addresses that main has reserved are used", "more addresses were reserved")
 
 
-@check("each chunk is memory of GPU 0, and of its own")
+@check(OF_ITS_OWN)
 def memory_of_its_own(run):
-    run.must_work(*[0] * len(launches(run)))
-    run = run.again(gpus=2)
-    run.must_work(*[0] * len(launches(run)))
+    for one in (run, run.again(gpus=2)):
+        one.must_work(*[0] * len(one.launches))
 
 
 @check("each create, map and access call may fail, and the state is then the one before")
 def nothing_changed(run):
     run.must_end()
-    filled, counted = launches(run)[:2]
+    filled, counted = run.launches[:2]
     growth = [call for call in run.calls(*CALLS) if filled.index < call.index < counted.index]
     if {call.name for call in growth} != set(CALLS):
-        raise CheckFailed("the second growth creates, maps and grants access to new chunks", "it does not", run=run)
+        raise run.wrong("the second growth creates, maps and grants access to new chunks", "it does not")
     errors = random.Random(run.program.text).sample(ERRORS, len(ERRORS)) * len(growth)
     for call, error in zip(growth + growth[-1:], errors, strict=False):
         as_before(run.again(fail=f"{call.name}:{call.nth}=CUDA_ERROR_{error}"))
     first_growth(run, filled)
-    too_little(run)
+    must_tell(run.ended_with(memory="8MiB", status=1, refusals=("cuMemCreate",)), "CUDA_ERROR_OUT_OF_MEMORY")
 
 
-def first_line(run, error):
+def must_tell(run, error):
     """What main prints first where the second growth answers an error."""
-    return OUTPUT(run.main).replace(f"CUDA_SUCCESS, size: {run.main.chunks}", f"{error}, size: 2").splitlines()[0]
+    first = f"grow: {error}, size: 2 chunks, 1048576 of 1048576 old integers are 7"
+    if not run.stdout.startswith(first):
+        raise run.wrong(f"main prints\n{first}", f"it printed\n{run.stdout}")
 
 
 def first_growth(run, filled):
@@ -100,49 +94,30 @@ def first_growth(run, filled):
             raise refused.wrong("after an error nothing is mapped or held that was not before", text)
 
 
-def too_little(run):
-    """Without --fail."""
-    run = run.ended_with(memory="8MiB", status=1, refusals=("cuMemCreate",))
-    first = first_line(run, "CUDA_ERROR_OUT_OF_MEMORY")
-    if not run.stdout.startswith(first):
-        raise run.wrong(f"main prints\n{first}", f"it printed\n{run.stdout}")
-
-
 def as_before(run):
     """In a run in which one call of the second growth was refused: grow has changed nothing, and told of it."""
     before, refused, made = None, None, {}
     for call, machine in run.replay():
-        for change in call.changes:
-            made[
-                "mapped" if change["kind"] == "map" else change["kind"], change.get("address", change.get("handle"))
-            ] = call
+        made |= {(change["kind"], change.get("address", change.get("handle"))): call for change in call.changes}
         if refused and call.name in CALLS:
             raise call.wrong(f"grow returns {refused.name}'s error to its caller", "grow went on after the error")
         if run.is_injected(call):
             refused = call
-        elif (
-            call.name.startswith("cudaLaunch") and not call.is_students or refused and call.name == "cudaMemcpyToSymbol"
-        ):
-            now = held(machine, call.pid)
-            if refused:
-                return compare(run, refused, before, now, made)
-            before = now
-    raise CheckFailed("grow returns the error, and main counts the old data", "main did not get there", run=run)
+        elif refused and call.name == "cudaMemcpyToSymbol":  # lab::count begins
+            return compare(run, refused, before, held(machine, call.pid), made)
+        elif call in run.launches:
+            before = held(machine, call.pid)
+    raise run.wrong("grow returns the error, and main counts the old data", "main did not get there")
 
 
 def compare(run, refused, before, now, made):
-    nth = NUMBERS[refused.nth - 1] if refused.nth <= len(NUMBERS) else f"{refused.nth}th"
-    said = f"after the {nth} {refused.name} was refused (in a run in which ./lab.sh lets it fail)"
+    said = f"after {refused.name} number {refused.nth} was refused (in a run in which ./lab.sh lets it fail)"
     for address in set(now[0]) - set(before[0]):
         text = f"{said}, this chunk is still mapped when grow returns"
-        raise made["mapped", hex(address)].wrong("after an error no new chunk is mapped", text)
+        raise made["map", hex(address)].wrong("after an error no new chunk is mapped", text)
     for name in now[1] - before[1]:
         text = f"{said}, its handle still holds the memory when grow returns"
         raise made["create", hex(name)].wrong("after an error no new memory is held", text)
     if now != before:
         raise refused.wrong("the old chunks stay mapped, with access", f"{said}, they are not as before")
-    first = first_line(run, refused.result)
-    if not run.stdout.startswith(first):
-        raise refused.wrong(
-            f"main prints\n{first}", f"{said}, it printed\n{(run.stdout.splitlines() or ['nothing'])[0]}"
-        )
+    must_tell(run, refused.result)

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: MIT-0
 """02b: growth needs no copy, no second block and no new address."""
 
-from labs.judge.check import CheckFailed, check
+import itertools
+
+from labs.judge.check import check
 
 TITLE = "Keep the address"
 MINUTES = 15
 MAINS = (  # the sizes in MiB
-    {"sizes": (2, 4, 8, 16)},
-    {"sizes": (2, 8, 14), "changes": {"wanted *= 2": "wanted += 3 * granule"}},
+    {"sizes": (2, 4, 8, 16), "integers": 4 << 20},
+    {"sizes": (2, 8, 14), "integers": 7 << 19, "changes": {"wanted *= 2": "wanted += 3 * granule"}},
 )
 PAGE = "02_growable/README.md#1-reserve-far-more-than-you-need"
 ELSEWHERE = ({"gpus": 2, "memory": "20MiB"},)  # room for little more than the buffer
+OUTPUT = "{integers} of {integers} integers are 7 after 0 moves\n"
 HINTS = [
     "Addresses take no memory. How many does the buffer need when it has its largest size, and when must it get them?",
     "start() reserves `most` bytes of addresses. grow() creates memory for what is new, wanted - size bytes, and maps "
@@ -20,14 +23,6 @@ HINTS = [
     "Release the handle when its memory is mapped, as the lesson's buffer does: the mapping keeps the memory.",
     "end() unmaps all in one call of cuMemUnmap(address, size), and then frees all addresses that start() reserved.",
 ]
-
-
-def OUTPUT(main):
-    return f"""\
-{main.sizes[-1] << 18} of {main.sizes[-1] << 18} integers are 7 after 0 moves
-0 KiB are not given back
-OK
-"""
 
 
 MOST = 16 << 20
@@ -41,41 +36,29 @@ def nothing_copied(run):
 
 @check("addresses are reserved once, for the largest size")
 def one_reservation(run):
-    reserved = run.calls("cuMemAddressReserve")
-    if not reserved:
-        raise CheckFailed("addresses are reserved for 16 MiB", "cuMemAddressReserve was not called", run=run)
-    for call in reserved[1:]:
+    first, *more = run.must_call("cuMemAddressReserve", "addresses are reserved for 16 MiB")
+    for call in more:
         raise call.wrong("one reservation holds the buffer at every size", "more addresses were reserved")
-    if reserved[0].argument("size") < MOST:
-        text = f"{reserved[0].argument('size')} bytes were reserved; a reservation cannot be made larger later"
-        raise reserved[0].wrong(f"addresses for the largest size are reserved: {MOST} bytes", text)
+    if first.argument("size") < MOST:
+        text = f"{first.argument('size')} bytes were reserved; a reservation cannot be made larger later"
+        raise first.wrong(f"addresses for the largest size are reserved: {MOST} bytes", text)
 
 
 @check("a growth creates what is new: memory never exceeds the size of the data")
 def no_more_memory(run):
-    create, growth, sizes = None, 0, run.main.sizes
+    run.must_call("cuMemCreate", "memory is created by cuMemCreate")
+    growth, sizes = 0, run.main.sizes
     for call, machine in run.replay():
         if call.name == "cuMemCreate" and call.succeeded:
-            create = call
             lives = sum(memory.size for memory in machine.memory if memory.lives())
             size = sizes[min(growth, len(sizes) - 1)]
             if lives > size << 20:
-                raise call.wrong(
-                    f"growth {growth + 1} makes the buffer {size} MiB large, and its memory takes no more",
-                    f"{lives >> 20} MiB of memory were created by then",
-                )
-        elif is_mains(call):
-            growth += 1
-    if not create:
-        raise CheckFailed("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
+                wanted = f"growth {growth + 1} makes the buffer {size} MiB large, and its memory takes no more"
+                raise call.wrong(wanted, f"{lives >> 20} MiB of memory were created by then")
+        growth += call in run.launches
 
 
-def is_mains(call):
-    """A launch with which main uses what a growth has made."""
-    return call.name == "cudaLaunchKernel" and not call.is_students
-
-
-@check("kernels may use what is new", page="02_growable/README.md#2-grow")
+@check("kernels may use what is new", page="#2-grow")
 def opened(run):
     run.must_not_stop_at("kernel")
     run.must_work(*[0] * (len(run.main.sizes) + 1))
@@ -83,9 +66,8 @@ def opened(run):
 
 @check("what is mapped stays mapped while the buffer grows")
 def stays(run):
-    launches = [call.index for call in run.all if is_mains(call)]
     for call in run.calls("cuMemUnmap"):
-        if launches and call.index < launches[-1]:
+        if run.launches and call.index < run.launches[-1].index:
             raise call.wrong(
                 "a growth maps what is new, and does not touch what is mapped: a kernel may be using it",
                 "cuMemUnmap took a mapping away before the buffer had its last size",
@@ -94,12 +76,8 @@ def stays(run):
 
 @check("a growth calls cuMemSetAccess once")
 def one_access_call(run):
-    if not run.calls("cuMemSetAccess"):
-        raise CheckFailed("a growth grants access to what is new", "cuMemSetAccess was not called", run=run)
-    granted = False  # since the kernel that wrote to what was new before
-    for call in (call for call in run.calls("*") if call.name == "cuMemSetAccess" or is_mains(call)):
-        if call.name == "cuMemSetAccess" and granted:
-            raise call.wrong(
-                "one call of cuMemSetAccess grants access to all that a growth has mapped", "a growth calls it again"
-            )
-        granted = call.name == "cuMemSetAccess"
+    granting, launches = run.must_call("cuMemSetAccess", "a growth grants access to what is new"), run.launches
+    for first, second in itertools.pairwise(granting):
+        if not any(first.index < launch.index < second.index for launch in launches):
+            wanted = "one call of cuMemSetAccess grants access to all that a growth has mapped"
+            raise second.wrong(wanted, "a growth calls it again")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """03c: neighbouring addresses may lead to different GPUs, and one call grants access to all the mappings."""
 
-from labs.judge.check import CheckFailed, check, place_of
+from labs.judge.check import check, place_of
 
 TITLE = "Stripe an array"
 MINUTES = 15
@@ -9,11 +9,7 @@ MAINS = {"each": 2}, {"each": 3, "changes": {"2 * gpus": "3 * gpus", "gpu * 2": 
 PAGE = "03_multi_gpu/README.md#1-lay-the-table-across-the-gpus"
 GPUS = 2
 ELSEWHERE = {"gpus": 3}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": 12}
-OUTPUT = """\
-one kernel read the array from end to end: all are 7
-0 KiB are not given back
-OK
-"""
+OUTPUT = "one kernel read the array from end to end: all are 7\n"
 HINTS = [
     "An allocation lies on one GPU. How many do the stripes need, and which member of the properties says where?",
     "Stripe s is memory of GPU s % gpus. Create one granule for it, and map it at array + s * granularity.",
@@ -25,9 +21,9 @@ HINTS = [
 def array_at_first_kernel(run):
     """The first kernel, and the mappings then, as (address, mapping) in a row."""
     for call, machine in run.replay():
-        if call.name == "cudaLaunchKernel" and call.succeeded and not call.is_students:
+        if call in run.launches:
             return call, sorted(machine.processes[call.pid].mappings.items())
-    raise CheckFailed("kernels write and read the array", "none ran", run=run)
+    raise run.wrong("kernels write and read the array", "none ran")
 
 
 def listed(gpus):
@@ -38,13 +34,11 @@ def listed(gpus):
 def striped(run):
     call, mappings = array_at_first_kernel(run)
     gpus, granule = run.options["gpus"], run.calls("cuMemGetAllocationGranularity")[0].outputs["granularity"]
-    maps = {call.argument("ptr"): call for call in run.calls("cuMemMap")}
+    maps, held = {call.argument("ptr"): call for call in run.calls("cuMemMap")}, {}
     for stripe, (address, mapping) in enumerate(mappings):
         if mapping.size != granule:
             happened = f"stripe {stripe} has {mapping.size >> 20} MiB of {place_of(mapping.memory.device)}"
             raise maps[address].wrong(f"each stripe is memory of one granule, {granule >> 20} MiB", happened)
-    held = {}
-    for stripe, (address, mapping) in enumerate(mappings):
         first = held.setdefault(mapping.memory.number, stripe)
         if first != stripe:
             happened = f"stripe {stripe} is the same memory as stripe {first}: whoever writes to one writes to both"
@@ -59,21 +53,17 @@ def striped(run):
         pass
 
 
-@check(
-    "every GPU may read and write every stripe when the kernels run", page="03_multi_gpu/README.md#3-let-the-reader-in"
-)
+@check("every GPU may read and write every stripe when the kernels run", page="#3-let-the-reader-in")
 def everyone_has_access(run):
     call, mappings = array_at_first_kernel(run)
     for stripe, (_, mapping) in enumerate(mappings):
         for gpu in range(run.options["gpus"]):
             if mapping.access.get(gpu) != 3:
-                raise call.wrong(
-                    "every GPU may read and write every stripe",
-                    f"GPU {gpu} may not read and write stripe {stripe}, which lies on GPU {mapping.memory.device}",
-                )
+                happened = f"GPU {gpu} may not read and write stripe {stripe}, of GPU {mapping.memory.device}"
+                raise call.wrong("every GPU may read and write every stripe", happened)
 
 
-@check("one call grants access to the whole array", page="03_multi_gpu/README.md#3-let-the-reader-in")
+@check("one call grants access to the whole array", page="#3-let-the-reader-in")
 def one_call(run):
     for call in run.calls("cuMemSetAccess")[1:]:
         raise call.wrong("one cuMemSetAccess, of the whole range and for all GPUs", "it was called more than once")

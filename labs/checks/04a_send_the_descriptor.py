@@ -6,14 +6,18 @@ One machine is enough: main takes one granule of GPU 0; what can differ is a num
 
 import ctypes
 
-from labs.judge.check import CheckFailed, Run, check
+from labs.judge.check import EXPORT, IMPORT, Run, check
 
 TITLE = "Send the descriptor"
 MINUTES = 20
 POINTS = {"memory is created once, by the exporter": 0}  # the starter is right there
-MAINS = {"size": 2 << 20}, {"size": 4 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
-LESSON = "04_ipc_fd/README.md"
-PAGE = f"{LESSON}#how-a-descriptor-travels"
+MAINS = {"integers": 1 << 19}, {"integers": 1 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
+PAGE = "04_ipc_fd/README.md#how-a-descriptor-travels"
+OUTPUT = """\
+{integers} of {integers} integers are 7 in the importer
+exporter: 0 descriptors left open
+importer: 0 descriptors left open
+"""
 HINTS = [
     "A descriptor's number is its place in the table of one process. Linux enters it into the table of another if it "
     "travels in a control message: sendmsg with SCM_RIGHTS. The page has send_memory and receive_memory.",
@@ -27,32 +31,31 @@ HINTS = [
 ]
 
 
-def OUTPUT(main):
-    return f"""\
-{main.size // 4} of {main.size // 4} integers are 7 in the importer
-exporter: 0 descriptors left open
-importer: 0 descriptors left open
-0 KiB are not given back
-OK
-"""
-
-
 created_once = check("memory is created once, by the exporter")(Run.must_create_once)
 
 
 def exported(run):
     """The descriptors that were exported: (the call, the number)."""
-    calls = run.calls("cuMemExportToShareableHandle")
-    return [(call, change["fd"]) for call in calls for change in call.changes if "fd" in change]
+    return [(call, change["fd"]) for call in run.calls(EXPORT) for change in call.changes if "fd" in change]
+
+
+def imported(run):
+    """The same of what was imported."""
+    return [(call, number_of(call)) for call in run.calls(IMPORT)]
+
+
+def number_of(call):
+    """The descriptor that a call imports, or closes."""
+    return ctypes.c_int(call.argument("osHandle", "fd")).value
 
 
 def closes(run, pid, fd):
-    return [call for call in run.calls("close") if (call.pid, call.argument("fd")) == (pid, fd)]
+    return [call for call in run.calls("close") if (call.pid, number_of(call)) == (pid, fd)]
 
 
 def what_was_imported(run, call):
     """In words, of an import that was refused."""
-    fd = ctypes.c_int(call.argument("osHandle")).value
+    fd = number_of(call)
     for its in closes(run, call.pid, fd):
         if its.index < call.index:
             return f"it imported {fd}, a descriptor that it had closed before, in line {its.line}"
@@ -61,79 +64,68 @@ def what_was_imported(run, call):
     return f"it imported {fd}: no descriptor was sent beside the message, or none was taken from it"
 
 
-@check("the importer imports the descriptor that it was sent", page=f"{LESSON}#break-it-on-purpose")
-def imported(run):
-    exports = run.calls("cuMemExportToShareableHandle")
-    if not exports:
-        raise CheckFailed("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)
-    imports = [call for call in run.all if call.name == "cuMemImportFromShareableHandle"]
-    for call in imports:
+@check("the importer imports the descriptor that it was sent", page="#break-it-on-purpose")
+def imports_its_own(run):
+    wanted = "the importer receives a descriptor of its own, sent as SCM_RIGHTS, and imports it"
+    for call in run.must_import():
         if not call.succeeded:
-            raise call.wrong(
-                "the importer receives a descriptor of its own, sent as SCM_RIGHTS, and imports it",
-                what_was_imported(run, call),
-            )
-    if not any(call.pid != exports[0].pid for call in imports):
-        raise CheckFailed("the importer, another process, imports the memory", "nobody there imported it", run=run)
+            raise call.wrong(wanted, what_was_imported(run, call))
 
 
-@check("GPU 0 has access to the importer's mapping", page=f"{LESSON}#break-it-on-purpose")
+@check("GPU 0 has access to the importer's mapping", page="#break-it-on-purpose")
 def access_in_the_importer(run):
-    importers = {call.pid for call in run.calls("cuMemImportFromShareableHandle")}
-    counted = False
+    reads = run.must_read_in_importer()
     for call, machine in run.replay():
-        if call.name == "cudaLaunchKernel" and call.pid in importers:
-            counted = True
-            for mapping in machine.processes[call.pid].mappings.values():
-                if 0 not in mapping.access:
-                    raise call.wrong(
-                        "the importer grants GPU 0 access before a kernel reads",
-                        "its mapping grants nobody access: what the exporter granted is for the exporter's mapping",
-                    )
-    if not counted:
-        raise CheckFailed("a kernel of the importer reads the memory", "it ran none", run=run)
+        if call in reads and any(0 not in it.access for it in machine.processes[call.pid].mappings.values()):
+            raise call.wrong(
+                "the importer grants GPU 0 access before a kernel reads",
+                "its mapping grants nobody access: what the exporter granted is for the exporter's mapping",
+            )
 
 
-@check("no descriptor is left open in either process", page=f"{LESSON}#8-let-go")
+@check("no descriptor is left open in either process", page="#8-let-go")
 def no_descriptor_left(run):
-    imported = [(call, call.argument("osHandle")) for call in run.calls("cuMemImportFromShareableHandle")]
     for end in run.calls("exit"):
-        for who, when, calls in (("exporter", "it is sent", exported(run)), ("importer", "it is imported", imported)):
-            its = [(call, ctypes.c_int(fd).value) for call, fd in calls if call.pid == end.pid]
+        for who, when, calls in ("exporter", "sent", exported(run)), ("importer", "imported", imported(run)):
+            its = [(call, fd) for call, fd in calls if call.pid == end.pid]
             for fd in end.arguments["descriptors"] if its and end.argument("status") == 0 else ():
                 call, words = its[-1][0], f"descriptor {fd} is still open when it ends, and holds the memory"
                 if fd not in [number for _, number in its]:
                     words += ": it is a second one for the same memory, as dup makes"
-                raise call.wrong(f"the {who} closes the descriptor when {when}", words)
+                raise call.wrong(f"the {who} closes the descriptor when it is {when}", words)
 
 
 @check("the same where a descriptor has other numbers in each process", adversarial_timing=True)
 def other_numbers(run):
-    imported(run)
+    imports_its_own(run)
     no_descriptor_left(run)
 
 
-@check("each closes its descriptor as soon as it may", page=f"{LESSON}#8-let-go", slow_importer=True)
+@check("each closes its descriptor as soon as it may", page="#8-let-go", slow_importer=True)
 def closed_at_once(run):
     """The import waits until the exporter has nothing to do but to wait."""
-    imports = run.calls("cuMemImportFromShareableHandle")
-    read = [call for call in run.calls("cudaLaunchKernel") if imports and call.pid == imports[0].pid]
-    for call, fd in [*exported(run), *((call, call.argument("osHandle")) for call in imports)]:
-        until, words = (read[-1], "a kernel") if call in imports else (imports[-1], "the import")
-        its = [it for it in closes(run, call.pid, ctypes.c_int(fd).value) if it.index > call.index]
-        if its and its[0].index > until.index:
-            wanted = "the exporter closes the descriptor when it is sent, the importer when it is imported"
-            raise its[0].wrong(wanted, f"it was closed after {words} in line {until.line}")
+    imports, wanted = (
+        imported(run),
+        "the exporter closes the descriptor when it is sent, the importer when it is imported",
+    )
+    for call, fd in [*exported(run), *imports]:
+        last, words = (
+            (run.must_read_in_importer()[-1], "a kernel") if (call, fd) in imports else (imports[-1][0], "the import")
+        )
+        its = [it for it in closes(run, call.pid, fd) if it.index > call.index]
+        if its and its[0].index > last.index:
+            raise its[0].wrong(wanted, f"it was closed after {words} in line {last.line}")
 
 
 @check("one message carries the descriptor, and no other", adversarial_timing=True)
 def sent(run):
     exports, wanted = exported(run), "a message carries the descriptor of the memory as SCM_RIGHTS, and no other"
-    if exports and not run.calls("send"):
+    messages = run.calls("send")
+    if exports and not messages:
         raise exports[0][0].wrong(wanted, "no message of the exporter carries one")
-    for call in run.calls("send")[1:]:
+    for call in messages[1:]:
         raise call.wrong(wanted, "it is sent once more")
-    for call in run.calls("send"):
+    for call in messages:
         if len(call.arguments["fds"]) != 1:
             numbers = ", ".join(map(str, call.arguments["fds"]))
             raise call.wrong(wanted, f"this one carries {numbers}; cmsg_len says how many: CMSG_LEN(sizeof fd) for one")

@@ -4,13 +4,17 @@
 One machine is enough: main takes one granule of GPU 0; what can differ is who is slow, and it does.
 """
 
-from labs.judge.check import CheckFailed, Run, check
+from labs.judge.check import EXPORT, Run, check
 
 TITLE = "Outlive the exporter"
 MINUTES = 10
 POINTS = {"memory is created once, by the exporter": 0}  # the starter is right there
-MAINS = {"size": 2 << 20}, {"size": 4 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
+MAINS = {"integers": 1 << 19}, {"integers": 1 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
 PAGE = "04_ipc_fd/README.md#7-outlive-the-exporter"
+OUTPUT = """\
+the exporter has ended
+{integers} of {integers} integers are 7
+"""
 HINTS = [
     "What holds the memory once the importer has imported and mapped it? It is a handle and a mapping of its own.",
     "In the exporter: one read of one byte, and no more. What comes after it gives all back, and main returns.",
@@ -19,40 +23,24 @@ HINTS = [
 ]
 
 
-def OUTPUT(main):
-    return f"""\
-the exporter has ended
-{main.size // 4} of {main.size // 4} integers are 7
-0 KiB are not given back
-OK
-"""
-
-
 created_once = check("memory is created once, by the exporter")(Run.must_create_once)
 
 
 @check("the exporter has ended before the importer reads for the last time")
 def exporter_ends_first(run):
-    exports = run.calls("cuMemExportToShareableHandle")
-    if not exports:
-        raise CheckFailed("the exporter exports its memory", "cuMemExportToShareableHandle was never called", run=run)
-    pid = exports[0].pid
-    reads = [call for call in run.calls("cudaLaunchKernel") if call.pid != pid]
-    if not reads:
-        raise CheckFailed("a kernel of the importer reads the memory", "it ran none", run=run)
-    its = [call for call in run.all if call.pid == pid]
-    status = its[-1].argument("status") if its[-1].name == "exit" else 0
+    last_read, exporter = run.must_read_in_importer()[-1], run.calls(EXPORT)[0].pid
+    its = [call for call in run.all if call.pid == exporter]
     wanted = "the exporter gives back what it has and exits, and then the importer reads"
-    later = [call for call in its if call.index > reads[-1].index and call.name != "exit"]
+    later = [call for call in its if call.index > last_read.index and call.name != "exit"]
     if later:
-        raise reads[-1].wrong(wanted, f"the exporter was still there, and later called {later[-1].name}")
+        raise last_read.wrong(wanted, f"the exporter was still there, and later called {later[-1].name}")
     if its[-1].name != "exit":
-        raise reads[-1].wrong(wanted, "the exporter never came to its exit: a signal ended it")
-    if status:
-        raise reads[-1].wrong(wanted, f"the exporter failed: it ended with status {status}")
-    if its[-1].index > reads[-1].index or "the exporter has ended\n" not in run.stdout:
+        raise last_read.wrong(wanted, "the exporter never came to its exit: a signal ended it")
+    if status := its[-1].argument("status"):
+        raise last_read.wrong(wanted, f"the exporter failed: it ended with status {status}")
+    if its[-1].index > last_read.index or "the exporter has ended\n" not in run.stdout:
         happened = "its end was not waited for: that process can still be there"
-        raise reads[-1].wrong("the importer waits for the end of the exporter, and then reads", happened)
+        raise last_read.wrong("the importer waits for the end of the exporter, and then reads", happened)
 
 
 @check("it works as well where the import is slow, the exporter ends late and no sleep takes time", slow_importer=True)

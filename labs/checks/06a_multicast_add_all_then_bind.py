@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """06a: a bind waits until the team is complete, and a multicast object has a granularity of its own."""
 
-from labs.judge.check import CheckFailed, Run, check
+from labs.judge.check import Run, check
 
 TITLE = "Add all, then bind"
 MINUTES = 15
@@ -10,11 +10,7 @@ PAGE = "06_multicast/README.md#2-create-the-object-and-add-every-gpu"
 GPUS = 2
 ELSEWHERE = {"gpus": 3, "machine": "coarse_multicast"}, {"gpus": 5, "machine": "granules_of_16_mib"}, {"gpus": 12}
 ARCHITECTURE = 90
-OUTPUT = """\
-GPU 0 stored to all replicas: every GPU has it
-0 KiB are not given back
-OK
-"""
+OUTPUT = "GPU 0 stored to all replicas: every GPU has it\n"
 HINTS = [
     "cuMulticastBindMem is not refused while a GPU is missing: it waits for it. Who adds the missing GPU meanwhile?",
     "Two loops, one after the other: the first calls cuMulticastAddDevice for each GPU, the second creates memory on "
@@ -25,9 +21,7 @@ HINTS = [
     "Round team.size up after that, to std::max(granularity, of_object).",
 ]
 
-GRANULARITY = "06_multicast/README.md#1-ask-for-the-granularity"
 GRANULES = {"coarse_multicast": (2 << 20, 4 << 20), "granules_of_16_mib": (16 << 20, 2 << 20)}  # memory's, an object's
-BINDING = "06_multicast/README.md#3-bind-memory-of-every-gpu"
 
 
 @check("every GPU is added before memory is bound")
@@ -39,51 +33,38 @@ def complete_before_bound(run):
             break
         last = call if call.name == "cuMulticastAddDevice" else last
     if added < gpus:
-        wanted = f"all {gpus} GPUs are added before the first bind"
         happened = f"{added} of {gpus} were added, and a bind or a map waits for the others, for ever"
-        raise last.wrong(wanted, happened) if last else CheckFailed(wanted, "no GPU was added", run=run)
+        raise (last or run).wrong(f"all {gpus} GPUs are added before the first bind", happened)
 
 
-@check("memory of every GPU is bound when the kernel runs", page=BINDING)
+@check("memory of every GPU is bound when the kernel runs", page="#3-bind-memory-of-every-gpu")
 def every_replica_bound(run):
-    gpus = run.options["gpus"]
-    for call, machine in run.replay():
-        if call.name != "cudaLaunchKernel":
-            continue
-        missing = set(range(gpus)) - {device for memory in machine.memory for device, _ in memory.bound}
-        if missing:
-            gpu, its = min(missing), run.calls("cuMulticastBind*")
-            blamed = its[-1] if its else call
-            raise blamed.wrong("memory of every GPU is bound when the kernel runs", f"no memory of GPU {gpu} is bound")
-        return
-    raise CheckFailed("a kernel stores to all replicas", "none ran", run=run)
+    launch = run.must_call("cudaLaunchKernel", "a kernel stores to all replicas")[0]
+    bound = {device for memory in run.machine_after(launch).memory for device, _ in memory.bound}
+    missing = set(range(run.options["gpus"])) - bound
+    if missing:
+        blamed = [launch, *run.calls("cuMulticastBind*")][-1]
+        happened = f"no memory of GPU {min(missing)} is bound"
+        raise blamed.wrong("memory of every GPU is bound when the kernel runs", happened)
 
 
-def whole_granules(run):
-    """The sizes of the object and of the memory are the least that fit."""
-    of_memory, of_object = GRANULES.get(run.options.get("machine"), (2 << 20, 2 << 20))
-    data = run.main.n * 4
-    right = -(-data // max(of_memory, of_object)) * max(of_memory, of_object)
-    for call in run.all:
-        if call.name not in ("cuMulticastCreate", "cuMemCreate"):
-            continue
-        size = call.arguments["prop"]["size"] if call.name == "cuMulticastCreate" else call.argument("size")
-        if size != right:
-            raise call.wrong(
-                f"{right} bytes, {data} rounded up to the larger of the two minimum granularities:\n"
-                f"that of memory is {of_memory}, that of the multicast object {of_object}",
-                f"{call.name} is asked for {size} bytes",
-            )
-
-
-@check("the size is rounded up to the minimum granularity, and no further", page=GRANULARITY)
+@check("the size is rounded up to the minimum granularity, and no further", page="#1-ask-for-the-granularity")
 def no_more_than_needed(run):
-    whole_granules(run)
+    of_memory, of_object = GRANULES.get(run.options.get("machine"), (2 << 20, 2 << 20))
+    larger, data = max(of_memory, of_object), run.main.n * 4
+    wanted = (data + larger - 1) // larger * larger
+    for call in run.all:
+        if call.name in ("cuMulticastCreate", "cuMemCreate"):
+            size = call.argument("size") or call.arguments["prop"]["size"]
+            if size != wanted:
+                raise call.wrong(
+                    f"{wanted} bytes, {data} rounded up to the larger of the two minimum granularities:\n"
+                    f"that of memory is {of_memory}, that of the multicast object {of_object}",
+                    f"{call.name} is asked for {size} bytes",
+                )
+    asked = [call.index for call in run.calls("cuMulticastGetGranularity") if not call.argument("option")]
     for call in run.calls("cuMulticastCreate"):
-        if not any(
-            asked.index < call.index and not asked.argument("option")
-            for asked in run.calls("cuMulticastGetGranularity")
-        ):
+        if not asked or asked[0] > call.index:
             wanted = "before, cuMulticastGetGranularity says how large a granule of the object is at least"
             raise call.wrong(wanted, "the object was created without asking: elsewhere a granule may be larger")
 

@@ -4,7 +4,7 @@
 import json
 import re
 
-from labs.judge.check import CheckFailed, Run, check, memory_under
+from labs.judge.check import LAUNCHES, Run, check, memory_under
 
 TITLE = "Store by multimem, read at home"
 MINUTES = 15
@@ -18,11 +18,7 @@ GPUS = 2
 ELSEWHERE = {"gpus": 3, "machine": "granules_of_16_mib"}, {"gpus": 12}
 ARCHITECTURE = 90
 STRICT = True
-OUTPUT = """\
-GPU 0 stored once: every GPU has it
-0 KiB are not given back
-OK
-"""
+OUTPUT = "GPU 0 stored once: every GPU has it\n"
 HINTS = [
     "Only multimem instructions may use a multicast address. An ordinary load or store there is undefined, even where "
     "it seems to work.",
@@ -32,66 +28,62 @@ HINTS = [
     "memory. There are two mappings to unmap now.",
 ]
 
-STORE = "06_multicast/README.md#6-store-once-to-every-replica"
-TEAR_DOWN = "06_multicast/README.md#3-bind-memory-of-every-gpu"
+STORE = "#6-store-once-to-every-replica"
+TEAR_DOWN = "#3-bind-memory-of-every-gpu"
 KERNEL = "broadcast"
 
 
-def launch(run):
-    found = next((call for call in run.calls("cudaLaunch*") if f"{KERNEL}(" in call.arguments.get("func", "")), None)
-    if not found:
-        raise CheckFailed(f"the kernel {KERNEL} stores to all replicas", "it did not run", run=run)
-    return found
+def store(run):
+    """The launch of the kernel that is to store."""
+    for call in run.calls("cudaLaunch*"):
+        if f"{KERNEL}(" in call.arguments.get("func", ""):
+            return call
+    raise run.wrong(f"the kernel {KERNEL} stores to all replicas", "it did not run")
 
 
 @check("GPU 0 stores by multimem.st", page=STORE)
 def stored_by_multimem(run):
     """What is no multimem instruction faults at a multicast address; what adds, or the like, keeps a part of the 9 that
     a second main has stored before."""
-    launch(run)
+    store(run)
     wanted = "the kernel writes to all replicas by multimem.st, and by no other instruction"
     for call in run.all:
         if call.fault and f"{KERNEL}(" in call.fault["where"]:
             raise call.wrong(wanted, "an ordinary instruction was used, and a multicast address is no ordinary pointer")
-    if run.main.stores > 1 and OUTPUT.splitlines()[0] not in run.stdout.splitlines():
+    if run.main.stores > 1 and OUTPUT not in run.stdout:
         happened = "9 was stored, and then 7, and not every GPU has 7: multimem.red mixes the two"
         raise run.part("store to all replicas").wrong(wanted, happened)
 
 
 @check("each replica has a unicast mapping, to which its GPU alone has access")
 def mapped_at_home(run):
-    stored = launch(run)
-    opened = {}  # the call that opened a mapping last
-    for call, machine in run.replay():
-        for change in call.changes:
-            if change["kind"] in ("map", "access"):
-                opened[int(change["address"], 16)] = call
-        if call.index != stored.index:
-            continue
-        mappings = {at: it for at, it in machine.processes[call.pid].mappings.items() if not it.memory.is_multicast}
-        for gpu in range(run.options["gpus"]):
-            its = {at: it for at, it in mappings.items() if it.memory.device == gpu}
-            if not its:
-                wrong = run.part("where the GPU reads").wrong(
-                    f"home[{gpu}] is a unicast address, at which the replica of GPU {gpu} is mapped",
-                    f"when the kernel runs, the memory of GPU {gpu} is bound to the object, and mapped nowhere",
-                )
-                wrong.moment = call.index
-                raise wrong
-            for at, it in its.items():
-                allowed = sorted(device for device, flags in it.access.items() if flags)
-                if allowed != [gpu]:
-                    words = " and ".join(f"GPU {device}" for device in allowed) or "no GPU"
-                    raise opened[at].wrong(f"GPU {gpu} alone has access to its replica", f"{words} may use it")
+    stored, opened = store(run), {}  # by address the call that opened the mapping last
+    for call in run.all[: stored.index]:
+        changes = [change for change in call.changes if change["kind"] in ("map", "access")]
+        opened |= {int(change["address"], 16): call for change in changes}
+    mappings = run.machine_after(stored).processes[stored.pid].mappings
+    mappings = {at: it for at, it in mappings.items() if not it.memory.is_multicast}
+    for gpu in range(run.options["gpus"]):
+        its = {at: it for at, it in mappings.items() if it.memory.device == gpu}
+        if not its:
+            wrong = run.part("where the GPU reads").wrong(
+                f"home[{gpu}] is a unicast address, at which the replica of GPU {gpu} is mapped",
+                f"when the kernel runs, the memory of GPU {gpu} is bound to the object, and mapped nowhere",
+            )
+            wrong.moment = stored.index
+            raise wrong
+        for at, it in its.items():
+            allowed = sorted(device for device, flags in it.access.items() if flags)
+            if allowed != [gpu]:
+                words = " and ".join(f"GPU {device}" for device in allowed) or "no GPU"
+                raise opened[at].wrong(f"GPU {gpu} alone has access to its replica", f"{words} may use it")
 
 
 @check("only multimem instructions use a multicast address", page=STORE)
 def multimem_only(run):
     wanted = "kernels use a multicast address by multimem instructions only, and copies and memsets do not use it"
     for call, machine in run.replay():
-        if call.succeeded:
-            continue
-        told = json.dumps([call.arguments, call.fault])  # the addresses in it, of a copy or a fault
+        told = "" if call.succeeded else json.dumps([call.arguments, call.fault])  # addresses, of a copy or a fault
         for address in re.findall(r"0x[0-9a-f]+", told):
             mapping = memory_under(machine, call.pid, int(address, 16))
             if mapping and mapping.memory.is_multicast:
@@ -100,24 +92,21 @@ def multimem_only(run):
 
 @check("one kernel of GPU 0 stores, and the others only read", page=STORE)
 def nothing_else_writes(run):
-    gpus, launches = run.options["gpus"], run.calls("cudaLaunch*", "cuLaunch*")
+    launches = run.calls(*LAUNCHES)
     for call in launches[run.main.stores :]:
-        if "lab::count_kernel" not in call.arguments.get("func", ""):
+        if not call.is_count:
             raise call.wrong(f"the one kernel {KERNEL} writes, and all others only read", "another kernel ran")
-    if len(launches) > run.main.stores + gpus:
+    if len(launches) > run.main.stores + run.options["gpus"]:
         happened = f"{len(launches)} kernels ran"
         raise launches[-1].wrong("one kernel stores to all replicas, and then one for each GPU reads", happened)
-    for call in run.calls("cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*"):
-        if "Symbol" not in call.name:  # what lab::count uses
-            raise call.wrong("the one store reaches all replicas: nothing is copied or set", f"{call.name} was called")
+    for call in run.copies():
+        raise call.wrong("the one store reaches all replicas: nothing is copied or set", f"{call.name} was called")
 
 
 @check("memory is unbound before it is released", page=TEAR_DOWN)
 def bound_until_unbound(run):
     for call, machine in run.replay():
-        if call.name != "cuMemRelease" or not call.succeeded:
-            continue
-        for memory in machine.memory:
+        for memory in machine.memory if call.name == "cuMemRelease" and call.succeeded else ():
             if memory.in_objects and not any(handle.references for handle in memory.handles):
                 wanted = f"memory of GPU {memory.device} is unbound before it is released"
                 raise call.wrong(wanted, "it is bound still: the object holds it")

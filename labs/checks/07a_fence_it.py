@@ -6,7 +6,7 @@ One machine is enough: main makes the memory, one granule of GPU 0, and the part
 
 import re
 
-from labs.judge.check import CheckFailed, check
+from labs.judge.check import check
 
 TITLE = "Fence it"
 MINUTES = 10
@@ -22,6 +22,10 @@ MAINS = (
     },
 )
 PAGE = "07_aliasing/README.md#6-put-a-fence-between"
+OUTPUT = """\
+first read: {old} of {threads} old
+second read: {new} of {threads} new
+"""
 HINTS = [
     "No two threads use the same element. So what does a thread gain if it waits for the others at a barrier?",
     "A and B are two addresses of the same memory. The first read through B may leave a copy in a cache, under the "
@@ -31,43 +35,30 @@ HINTS = [
 ]
 
 
-def OUTPUT(main):
-    return f"""\
-first read: {main.old} of {main.threads} old
-second read: {main.new} of {main.threads} new
-0 KiB are not given back
-OK
-"""
-
-
 KERNEL = "read_write_read"
 NOT_YET = "read B, write A, fence.proxy.alias, read B: in this order, in every thread"
 
 
-def launches(run):
-    found = [call for call in run.calls("cudaLaunch*", "cuLaunch*") if KERNEL in call.arguments.get("func", "")]
-    if not found:
-        raise CheckFailed(f"the kernel {KERNEL} is launched", "it was not launched", run=run)
-    return found
-
-
 @check("no thread reads the old value after it has written")
 def nothing_stale(run):
-    launched = launches(run)
+    launch = next((call for call in run.launches if KERNEL in call.arguments["func"]), None)
+    if not launch:
+        raise run.wrong(f"the kernel {KERNEL} is launched", "it was not launched")
     run.must_end()
     found = re.search(r"^second read: (\d+) of \d+ new$", run.stdout, re.MULTILINE)
     if not found:
-        raise CheckFailed("it prints how many threads read the new value", f"it printed\n{run.stdout}", run=run)
-    if int(found[1]) < run.main.new:
-        raise launched[0].wrong(
+        raise run.wrong("it prints how many threads read the new value", f"it printed\n{run.stdout}")
+    new = int(found[1])
+    if new < run.main.new:
+        raise launch.wrong(
             "the second read through B returns what the thread wrote through A, in all threads",
-            f"{run.main.new - int(found[1])} threads read the old value: a barrier does not order accesses through two "
+            f"{run.main.new - new} threads read the old value: a barrier does not order accesses through two "
             "aliases, and a fence orders those of the thread that executes it",
         )
-    if int(found[1]) > run.main.new:
-        raise launched[0].wrong(
+    if new > run.main.new:
+        raise launch.wrong(
             "the second read goes through B: here B is an address of other memory, to which nobody has written 42",
-            f"{found[1]} threads had 42, from A or of their own",
+            f"{new} threads had 42, from A or of their own",
         )
 
 

@@ -4,14 +4,17 @@
 One machine is enough: main says the size, one granule, and the GPU; what can differ is which answer is a refusal.
 """
 
-from labs.judge.check import CheckFailed, Run, check, memory_under
-from vmmsim.trace import number
+from labs.judge.check import LAUNCHES, Run, check, memory_under
 
 TITLE = "Endless ring"
 MINUTES = 15
 POINTS = {"the ring takes no more memory than its 2 MiB": 0}  # the starter is right there
-MAINS = {"records": 8}, {"records": 5, "changes": {"records = 8": "records = 5", "size_t at = 0": "size_t at = 12345"}}
+MAINS = (
+    {"records": 8, "bytes": 12 << 20},
+    {"records": 5, "bytes": 15 << 19, "changes": {"records = 8": "records = 5", "size_t at = 0": "size_t at = 12345"}},
+)
 PAGE = "07_aliasing/README.md#1-map-a-ring-buffer-twice-in-a-row"
+OUTPUT = "{bytes} of {bytes} bytes are in their place\n"
 HINTS = [
     "A record may begin at the last byte of the ring. How many of its bytes then lie behind the end, and to which "
     "memory must the addresses there lead?",
@@ -23,43 +26,30 @@ HINTS = [
 ]
 
 
-def OUTPUT(main):
-    return f"""\
-{main.records * LENGTH} of {main.records * LENGTH} bytes are in their place
-0 KiB are not given back
-OK
-"""
-
-
 SIZE, LENGTH = 2 << 20, 3 << 19
 
 WAITS = "cudaStreamSync*", "cudaDeviceSync*", "cudaEventSync*", "cuStreamSync*", "cuCtxSync*", "cuEventSync*"
 ASKS = "cudaStreamQuery", "cuStreamQuery", "cudaEventQuery", "cuEventQuery"
 ORDERS = *WAITS, *ASKS, "cudaStreamWaitEvent", "cuStreamWaitEvent", "cudaEventRecord*", "cuEventRecord*"
-NON_BLOCKING = 1  # cudaStreamNonBlocking, CU_STREAM_NON_BLOCKING
 
 
 def base_of(run):
     """The ring's address."""
-    for call in run.calls("cuMemAddressReserve"):
-        return number(call.outputs["ptr"])
-    raise CheckFailed("addresses are reserved", "cuMemAddressReserve was not called", run=run)
+    return int(run.must_call("cuMemAddressReserve", "addresses are reserved")[0].outputs["ptr"], 16)
 
 
 def copies(run):
     """What puts records into the ring, in order."""
-    base, found = base_of(run), []
-    for call in run.calls("cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*"):
-        to = next((call.argument(name) for name in ("dst", "dstDevice", "devPtr") if name in call.arguments), base)
-        found += [call] if "Symbol" not in call.name and base <= to < base + 2 * SIZE else []
-    return found
+    base, found = base_of(run), run.calls("cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*")
+    to = {call: call.argument("dst", "dstDevice", "devPtr") or base for call in found if "Symbol" not in call.name}
+    return [call for call, address in to.items() if base <= address < base + 2 * SIZE]
 
 
 @check("the ring takes no more memory than its 2 MiB")
 def created_once(run):
     made = [call for call in run.created() if not is_on_host(call)]
     if not made:
-        raise CheckFailed("memory is created by cuMemCreate", "cuMemCreate was not called", run=run)
+        raise run.wrong("memory is created by cuMemCreate", "cuMemCreate was not called")
     for call in made[1:]:
         raise call.wrong("both halves of the addresses lead to the same memory", f"{call.name} made more memory")
     if made[0].name != "cuMemCreate" or made[0].argument("size") != SIZE:
@@ -72,20 +62,14 @@ def is_on_host(call):
 
 @check("twice the addresses are reserved, in one call")
 def twice_the_addresses(run):
-    base_of(run)
-    reserved = run.calls("cuMemAddressReserve")
-    for call in reserved[1:]:
+    first, *more = run.must_call("cuMemAddressReserve", "addresses are reserved")
+    for call in more:
         raise call.wrong("one reservation holds both mappings, one behind the other", "more addresses were reserved")
-    size = reserved[0].argument("size")
+    size = first.argument("size")
     if size != 2 * SIZE:
-        raise reserved[0].wrong(
-            f"{2 * SIZE} bytes of addresses are reserved, twice the ring",
-            f"{size} bytes were reserved: "
-            + (
-                "behind the end of the ring is no room for a mapping"
-                if size < 2 * SIZE
-                else "two mappings need no more"
-            ),
+        why = "behind the end of the ring is no room for a mapping" if size < 2 * SIZE else "two mappings need no more"
+        raise first.wrong(
+            f"{2 * SIZE} bytes of addresses are reserved, twice the ring", f"{size} bytes were reserved: {why}"
         )
 
 
@@ -113,25 +97,22 @@ def mapped_twice(run):
 
 @check("each record is put into the ring by one copy")
 def one_copy(run):
-    if not copies(run):
-        raise CheckFailed("each record is copied into the ring", "nothing was copied", run=run)
-    for at, call in enumerate(copies(run)):
-        size = call.arguments.get("count", call.arguments.get("ByteCount"))
-        if "width" in call.arguments:
-            size = call.argument("width") * call.argument("height")
-        if size is None or "Memset" in call.name or "memset" in call.name:
+    records, found = run.main.records, copies(run)
+    if not found:
+        raise run.wrong("each record is copied into the ring", "nothing was copied")
+    wanted = f"one copy puts all {LENGTH} bytes of a record into the ring"
+    for at, call in enumerate(found):
+        size = call.argument("count", "ByteCount") or call.argument("width") * call.argument("height")
+        if not size or "emset" in call.name:
             raise call.wrong("one cudaMemcpy puts a record into the ring, in one piece", f"{call.name} was called")
-        if at >= run.main.records or size != LENGTH:
-            raise call.wrong(
-                f"one copy puts all {LENGTH} bytes of a record into the ring",
-                f"this one copies {size} bytes"
-                if size != LENGTH
-                else f"it is copy number {at + 1}, and there are {run.main.records} records",
-            )
-    if len(copies(run)) < run.main.records:
-        raise CheckFailed(f"{run.main.records} records are copied", f"there were {len(copies(run))} copies", run=run)
-    for call in run.calls("cudaLaunch*", "cuLaunch*"):
-        if "lab::count_kernel" not in call.arguments.get("func", ""):
+        if size != LENGTH:
+            raise call.wrong(wanted, f"this one copies {size} bytes")
+        if at >= records:
+            raise call.wrong(wanted, f"it is copy number {at + 1}, and there are {records} records")
+    if len(found) < records:
+        raise run.wrong(f"{records} records are copied", f"there were {len(found)} copies")
+    for call in run.calls(*LAUNCHES):
+        if not call.is_count:
             raise call.wrong("a copy alone puts a record into the ring", "a kernel ran")
 
 
@@ -139,10 +120,9 @@ def one_copy(run):
 def in_order(run):
     """A copy in a stream that no other waits for is loose, until what main's kernels wait for comes after it."""
     loose, behind, recorded = {}, {}, {}  # copy -> stream; stream, or event -> the copies that come before
-    streams = run.calls("cudaStreamCreate*", "cuStreamCreate*")
-    aside = {number(one.outputs.get("pStream", one.outputs.get("phStream"))) for one in streams if flags(one)}
+    aside = run.streams_aside
     for call in run.calls("cudaMemcpy*", "cuMemcpy*", "cudaLaunch*", "cuLaunch*", *ORDERS):
-        stream, event = its(call, "stream", "hStream"), its(call, "event", "hEvent")
+        stream, event = call.stream, call.argument("event", "hEvent")
         before = {copy for copy in loose if loose[copy] == stream} | behind.get(stream, set())
         if "Memcpy" in call.name:
             loose |= {call: stream} if "Async" in call.name and stream in aside else {}
@@ -158,14 +138,6 @@ def in_order(run):
         elif "Query" not in call.name or asks_again(run, call):
             done = recorded.get(event, set()) if "Event" in call.name else before if "Stream" in call.name else loose
             loose = {copy: at for copy, at in loose.items() if copy not in done}
-
-
-def its(call, *names):
-    return next((call.argument(name) or 0 for name in names if name in call.arguments), 0)
-
-
-def flags(call):
-    return call.arguments.get("flags", call.arguments.get("Flags", 0)) == NON_BLOCKING
 
 
 def asks_again(run, query):

@@ -7,6 +7,7 @@ docs/contributing/labs.md has all of it.
 """
 
 import dataclasses
+import fnmatch
 import functools
 import re
 import types
@@ -22,6 +23,20 @@ NOT_LOOKED_AT = "Query", "LastError", "ErrorString", "ErrorName"  # ends of name
 RESETS = "cudaDeviceReset", "cuDevicePrimaryCtxReset", "cuCtxDestroy"
 COPIES = "cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*", "cudaGraphL*", "cuGraphL*"
 LAUNCHES = "cudaLaunchK*", "cudaLaunchC*", "cuLaunchK*", "cuLaunchC*"
+PEER_ACCESS = "cudaDeviceEnablePeerAccess", "cuCtxEnablePeerAccess"
+EXPORT, IMPORT = "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle"
+NON_BLOCKING = 1  # cudaStreamNonBlocking, CU_STREAM_NON_BLOCKING
+OF_CALL = "pid nth device arguments result outputs changes explanation fault".split()  # what a line tells of it
+OF_OPTIONS = {  # what is said of a run with them
+    "machine": "machine {}",
+    "main": "with other sizes in main",
+    "memory": "with {} of memory each",
+    "strict": "with --strict",
+    "slow_importer": "where an import is slow and no sleep takes time",
+    "adversarial_timing": "where no sleep takes time and a descriptor has other numbers",
+    "late_kernels": "with kernels that begin late",
+    "fail": "with --fail {}",
+}
 
 
 class CheckFailed(Exception):
@@ -51,23 +66,19 @@ def check(title, page=None, **options):
 
 @dataclasses.dataclass(eq=False)
 class Call:
-    """A line of the trace; `line` is that of the student's file which led to it, or 0."""
+    """A line of the trace, with its members: pid, nth, arguments and so on; `explanation` of a call that was refused,
+    and `fault` ("where", "address", "why") of one that answers what a kernel or copy did wrong."""
 
     run: object
     index: int
-    line: int
+    line: int  # of the student's file, which led to it; or 0
     traced: dict  # what model.Machine takes; empty of a place that is no call
-    pid: int = 0
-    name: str = ""
-    nth: int = 0
-    device: int = -1
-    arguments: dict = dataclasses.field(default_factory=dict)
-    result: str = ""
-    outputs: dict = dataclasses.field(default_factory=dict)
-    changes: list = dataclasses.field(default_factory=list)
-    explanation: str = ""  # of a call that was refused
     in_part: bool = False  # the line stands between the marks
-    fault: dict = None  # "where", "address" and "why", of a call that answers what a kernel or copy did wrong
+
+    def __post_init__(self):
+        self.name = self.traced.get("call", "")
+        for member in OF_CALL:
+            setattr(self, member, self.traced.get(member))
 
     @property
     def succeeded(self):
@@ -78,8 +89,18 @@ class Call:
         """Whether it stands between the marks, or in no line of the file: there a thread does nothing but this call."""
         return not self.line or self.in_part
 
-    def argument(self, name):
-        return number(self.arguments[name])
+    def argument(self, *names):
+        """A number: the argument that has one of these names; 0 of none."""
+        return next((number(self.arguments[name]) or 0 for name in names if name in self.arguments), 0)
+
+    @property
+    def stream(self):
+        return self.argument("stream", "hStream")
+
+    @property
+    def is_count(self):
+        """Whether it launches what counts for lab::count."""
+        return "lab::count_kernel" in self.arguments.get("func", "")
 
     def wrong(self, wanted, happened):
         return CheckFailed(wanted, happened, self)
@@ -137,6 +158,23 @@ class Run:
     def calls(self, *names):
         """The calls with these names that succeeded, in order; a name may end in *."""
         return [call for call in self.all if call.succeeded and any(is_named(call, name) for name in names)]
+
+    def must_call(self, name, wanted):
+        """The calls of this name; it fails if there are none."""
+        if not (calls := self.calls(name)):
+            raise self.wrong(wanted, f"{name.removesuffix('*')} was not called")
+        return calls
+
+    @functools.cached_property
+    def launches(self):
+        """Those of main, outside the student's parts."""
+        return [call for call in self.calls(*LAUNCHES) if not call.is_students]
+
+    @property
+    def streams_aside(self):
+        """The streams that do not wait for the default stream, nor it for them."""
+        made = [call for call in self.calls("*StreamCreate*") if call.argument("flags", "Flags") == NON_BLOCKING]
+        return {number(stream) for call in made for stream in call.outputs.values()}
 
     @property
     def main(self):
@@ -217,9 +255,7 @@ class Run:
         """The calls of the student that copy or write data; and launches, if one asks, of what is not lab::count."""
         counted = {call.arguments["symbol"] for call in self.calls("cudaGetSymbolAddress")[:1]}  # lab::begin asks
         for call in self.calls(*COPIES, *(LAUNCHES if launches else ())):
-            if call.arguments.get("symbol") in counted or "lab::count_kernel" in call.arguments.get("func", ""):
-                continue
-            if call.is_students:
+            if call.is_students and call.arguments.get("symbol") not in counted and not call.is_count:
                 yield call
 
     def replay(self):
@@ -236,6 +272,9 @@ class Run:
             except (AssertionError, KeyError, TypeError, ValueError, StopIteration, AttributeError) as error:
                 raise call.wrong("each call fits those before it", f"{call.name} cannot be followed: {error}") from None
             yield call, machine
+
+    def machine_after(self, call):
+        return next(machine for each, machine in self.replay() if each is call)
 
     def again(self, **options):
         """Another run, such as again(gpus=2) or again(fail="cuMemCreate:2=CUDA_ERROR_OUT_OF_MEMORY", status=1).
@@ -263,20 +302,9 @@ class Run:
 
     def where(self):
         """In words, which run this is."""
-        gpus, machine, fail = self.options["gpus"], self.options.get("machine"), self.options.get("fail")
-        words = f"on {gpus} simulated GPU{'s' if gpus > 1 else ''}"
-        words += f", machine {machine}" if machine else ""
-        words += ", with other sizes in main" if self.options.get("main") else ""
-        words += f", with {self.options['memory']} of memory each" if "memory" in self.options else ""
-        words += ", with --strict" if self.options.get("strict") else ""
-        words += ", where an import is slow and no sleep takes time" if self.options.get("slow_importer") else ""
-        words += (
-            ", where no sleep takes time and a descriptor has other numbers"
-            if self.options.get("adversarial_timing")
-            else ""
-        )
-        words += ", with kernels that begin late" if self.options.get("late_kernels") else ""
-        return words + (f", with --fail {fail}" if fail else "")
+        its, gpus = self.options, self.options["gpus"]
+        words = [text.format(its[name]) for name, text in OF_OPTIONS.items() if its.get(name)]
+        return ", ".join([f"on {gpus} simulated GPU{'s' if gpus > 1 else ''}", *words])
 
     def is_injected(self, call):
         """Whether it is the call that `fail` lets fail."""
@@ -314,9 +342,31 @@ class Run:
             return wrong
         return None
 
+    def must_not_enable_peers(self):
+        for call in self.all:
+            if call.name in PEER_ACCESS:
+                happened = f"{call.name} was called: it grants access to memory of cudaMalloc, and to none of VMM"
+                raise call.wrong("descriptors of cuMemSetAccess grant access, to one mapping", happened)
+
     def must_create_once(self):
         for call in self.created()[1:]:
             raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")
+
+    def must_import(self):
+        """What another process than the exporter tried to import, or did; it fails if that is nothing."""
+        exporter = self.must_call(EXPORT, "the exporter exports its memory")[0].pid
+        tried = [call for call in self.all if call.name == IMPORT and call.pid != exporter]
+        if not tried:
+            raise self.wrong("the importer, another process, imports the memory", "nobody there imported it")
+        return tried
+
+    def must_read_in_importer(self):
+        """The launches of another process than the exporter; it fails if there are none."""
+        exporter = self.must_call(EXPORT, "the exporter exports its memory")[0].pid
+        reads = [call for call in self.calls("cudaLaunchKernel") if call.pid != exporter]
+        if not reads:
+            raise self.wrong("a kernel of the importer reads the memory", "it ran none")
+        return reads
 
     def must_look_at_answers(self):
         """The first and the last of the driver's calls in each line of the student's are made to fail: the program then
@@ -364,7 +414,7 @@ class Followed(Machine):
 
 
 def is_named(call, name):
-    return call.name.startswith(name[:-1]) if name.endswith("*") else call.name == name
+    return fnmatch.fnmatchcase(call.name, name)
 
 
 def memory_under(machine, pid, address):

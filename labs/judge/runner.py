@@ -8,7 +8,6 @@ from labs.judge.check import Call, Run
 from vmmsim.trace import validate_call
 
 OF_THE_JUDGE = "status", "refusals"  # options that are not Program.run's
-OF_CALL = "pid nth device arguments result outputs changes explanation".split()
 
 
 class NoMoreRuns(Exception):
@@ -44,17 +43,8 @@ class Runner:
         found = [[place for at in addresses for place in places.get(at, ())] for addresses in frames]
         found = [line_in_file(line, its) for line, its in zip(lines, found, strict=True)]
         return [
-            Call(
-                run,
-                index,
-                number,
-                line,
-                in_part=is_students,
-                name=line["call"],
-                fault=line.get("fault"),
-                **{key: line[key] for key in OF_CALL},
-            )
-            for index, (line, (number, is_students)) in enumerate(zip(lines, found, strict=True))
+            Call(run, index, number, line, in_part)
+            for index, (line, (number, in_part)) in enumerate(zip(lines, found, strict=True))
         ]
 
 

@@ -5,7 +5,6 @@ import dataclasses
 import importlib.util
 import json
 import time
-import types
 
 from labs.judge import compiler
 from labs.judge.check import ENDED, GIVEN_BACK, CheckFailed, Run
@@ -16,6 +15,7 @@ from vmmsim.trace import OF_LOADING
 
 GLOSSARY = "docs/glossary.md"
 GIVING_BACK = "01_vmm_basics/README.md#9-give-it-back"
+OF_END = "0 KiB are not given back\nOK\n"  # what lab::end prints
 OF_ABSENCE = LookupError, StopIteration, ValueError  # of a check that relies on calls which were not reached
 BUILT, PRINTED, REAL = "it is built", "it prints what it should", "the same on this machine's GPUs"
 
@@ -38,13 +38,14 @@ class Lab:
             if hasattr(self.about, name):
                 self.options[name.lower()] = getattr(self.about, name)
         self.checks = [one for one in vars(self.about).values() if hasattr(one, "title") and callable(one)]
+        for one in self.checks:
+            one.page = self.page.partition("#")[0] + one.page if one.page else None
         self.starter = ROOT / "labs/starters" / f"{self.name}.cu"
         self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"
 
     def output(self, main=0):
         """What the right program prints with this main."""
-        text, its = self.about.OUTPUT, self.mains[main]
-        return text(types.SimpleNamespace(**its)) if callable(text) else text
+        return self.about.OUTPUT.format(**self.mains[main]) + OF_END
 
     def alternatives(self):
         """Other right answers, as changes of the solution: title -> {"why": words, "change": lines}."""
