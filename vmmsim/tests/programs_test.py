@@ -276,6 +276,7 @@ class Programs(VmmsimCase):
         self.assertEqual(
             {name for name in names(RUNTIME) if not re.match("(__)?cuda[A-Z]|vmmsim_|libcudart", name)}, set()
         )
+        self.assertEqual({name for name in names("libvmmsim_hook.so") if not name.startswith("la_")}, set())
         replaced = names("libvmmsim_interposed.so")
         self.assertTrue(
             {"sleep", "getenv"} <= replaced and not any(name.startswith("cu") for name in replaced), replaced
