@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT-0
 """The tool without its sources, in an empty environment with no nvcc.
 
-A program that knows nothing of the tool, as nvcc builds it, runs, is shown and is recorded.
+A program that knows nothing of the tool, as nvcc builds it, runs, is shown and is recorded. Of a wheel: also in a root
+directory where nothing else is, for 64-bit Arm with an emulator of the processor.
 """
 
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -18,8 +20,8 @@ import pytest
 
 from vmmsim.tests.built import BUILT
 
-NVCC = BUILT["nvcc"], f"-L{pathlib.Path(BUILT['cudart_static']).parent}"
 HERE = pathlib.Path(__file__).resolve().parents[1]
+DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 PROGRAM = """#include <cuda_runtime.h>
 #include <cstdio>
 __global__ void add(int n, float* x) {
@@ -42,19 +44,20 @@ int main() {
 """
 
 
-class Installation:
-    """What must hold, however it came there."""
+class Place:
+    """A directory with a program that was compiled there, and commands that run in it."""
+
+    compiler = BUILT["nvcc"], f"-L{pathlib.Path(BUILT['cudart_static']).parent}"
 
     @classmethod
     def setup_class(cls):
         cls.scratch = tempfile.TemporaryDirectory(prefix="vmmsim installed ")
         cls.place = pathlib.Path(cls.scratch.name)
-        (cls.place / "mine.cu").write_text(PROGRAM)
-        cls.run_here(*NVCC, "mine.cu", "-o", "mine")
-        cls.run_here(sys.executable, "-m", "venv", "empty")
         cls.clean = {name: text for name, text in os.environ.items() if not name.startswith(("CUDA", "CMAKE", "VMM"))}
-        cls.clean |= {"PATH": "/usr/bin:/bin"}
+        cls.clean |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+        (cls.place / "mine.cu").write_text(PROGRAM)
         cls.install()
+        cls.run_here(*cls.compiler, "mine.cu", "-o", "mine")
 
     @classmethod
     def teardown_class(cls):
@@ -63,7 +66,13 @@ class Installation:
     @classmethod
     def run_here(cls, *command, check=True, **options):
         command = [cls.place / command[0] if "/" in command[0] else command[0], *command[1:]]
-        return subprocess.run(command, cwd=cls.place, check=check, capture_output=True, text=True, **options)
+        done = subprocess.run(command, cwd=cls.place, capture_output=True, text=True, **options)
+        assert not check or done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        return done
+
+
+class Installation(Place):
+    """What must hold, however it came there."""
 
     def vmmsim(self, *words, status=0):
         done = self.run_here("empty/bin/vmmsim", *words, check=False, env=self.clean, timeout=60)
@@ -105,6 +114,7 @@ class TestInstalled(Installation):
 
     @classmethod
     def install(cls):
+        cls.run_here(sys.executable, "-m", "venv", "empty")
         (library,) = cls.place.glob("empty/lib/python3*/site-packages")
         cls.run_here(BUILT["cmake"], "--install", BUILT["build"], "--prefix", library / "vmmsim")
         command = cls.place / "empty" / "bin" / "vmmsim"
@@ -112,32 +122,33 @@ class TestInstalled(Installation):
         command.chmod(0o755)
 
 
-class TestWheel(Installation):
-    """What wheels.sh makes, installed by pip."""
+class Wheel(Place):
+    """What wheels.sh makes."""
+
+    processor = platform.machine()
+    emulator = ""  # how the kernel is told to start it, a file
 
     @classmethod
-    def install(cls):
+    def make_wheel(cls, compiler, *words):
         ignored = shutil.ignore_patterns("build*", "__pycache__", "tests")
         shutil.copytree(HERE, cls.place / "vmmsim", ignore=ignored)
         # A compiler of C++, which need not take the time to optimise, and nothing of CUDA.
         quick = cls.place / "c++"
-        quick.write_text(f'#!/bin/sh\nexec {BUILT["cxx"]} "$@" -O0\n')
+        quick.write_text(f'#!/bin/sh\nexec {compiler} "$@" -O0\n')
         quick.chmod(0o755)
         environment = {**cls.clean, "CXX": str(quick), "PYTHON": sys.executable}
-        done = cls.run_here("vmmsim/wheels.sh", "dist", env=environment, check=False)
+        done = cls.run_here("vmmsim/wheels.sh", "dist", *words, env=environment, check=False)
         if done.returncode and re.search("No matching distribution|Connection|Temporary failure|imed out", done.stderr):
             if os.environ.get("CI") != "true":
                 pytest.skip("no Python package index can be reached; look at the network and at pip's settings")
-        if done.returncode:
-            raise AssertionError(f"wheels.sh\n{done.stdout}{done.stderr}")
+        assert done.returncode == 0, f"wheels.sh\n{done.stdout}{done.stderr}"
         shutil.rmtree(cls.place / "vmmsim")  # the sources are not needed any more
-        (wheel,) = cls.place.glob("dist/*.whl")
-        cls.run_here("empty/bin/pip", "install", "--no-index", wheel, env=cls.clean)
+        (cls.wheel,) = cls.place.glob("dist/*.whl")
 
-    def test_what_is_in_the_wheel(self):
-        (wheel,), (source,) = self.place.glob("dist/*.whl"), self.place.glob("dist/*.tar.gz")
-        assert re.search(r"^vmmsim-[\d.]+-py3-none-manylinux_2_\d+_(x86_64|aarch64)(\.|$)", wheel.name)
-        names = [name.partition("/")[2] for name in zipfile.ZipFile(wheel).namelist()]
+    def test_what_is_in_it(self):
+        (source,) = self.place.glob("dist/*.tar.gz")
+        assert re.search(rf"^vmmsim-[\d.]+-py3-none-manylinux_2_\d+_{self.processor}(\.|$)", self.wheel.name)
+        names = [name.partition("/")[2] for name in zipfile.ZipFile(self.wheel).namelist()]
         for name in "py.typed", "docs/testing.md", "licenses/LICENSE", "licenses/docs/LICENSE":
             assert name in names
         assert [name for name in names if "libcupti" in name] == []
@@ -145,3 +156,76 @@ class TestWheel(Installation):
         for name in "LICENSE", "docs/LICENSE", "CHANGELOG.md", "wheels.sh":
             assert name in names
         assert [name for name in names if name.startswith("tests/")] == []
+
+    def test_it_runs_in_a_bare_root(self):
+        """Python, the C and C++ libraries and a shell: no compiler, no toolkit, no network."""
+        root = self.make_root("python3-venv", "libstdc++6", "libzstd1", "coreutils", "dash")
+        for file in self.wheel, self.place / "mine":
+            shutil.copy(file, root / "root")
+        steps = "cd root && python3 -m venv empty && empty/bin/pip install --no-index ./*.whl && ! command -v g++ nvcc"
+        done = self.run_in(root, f"{steps} && empty/bin/vmmsim view ./mine && empty/bin/vmmsim --gpus 2 ./mine")
+        assert done.stdout.endswith("no error, 0 wrong\n"), done.stdout
+        assert "cudaMallocManaged" in (root / "root" / "mine.html").read_text()
+
+    @classmethod
+    def make_root(cls, *packages):
+        if os.geteuid() != 0 or not shutil.which("mmdebstrap"):
+            pytest.skip("a root directory can be made by root with mmdebstrap only (apt-get install mmdebstrap)")
+        release = platform.freedesktop_os_release()["VERSION_CODENAME"]
+        told = cls.run_here("apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)", "Created-By: Packages")
+        mirror = next((line.split()[1] for line in told.stdout.splitlines() if line.startswith(f"{release} ")), None)
+        if not mirror:
+            pytest.skip(f"apt-get knows no source of packages for {release}; run apt-get update")
+        settings = cls.run_here("apt-config", "dump").stdout.splitlines()
+        options = [f"--aptopt={line}" for line in settings if line.startswith("Acquire")]
+        options.append(f"--architectures={DEBIAN[cls.processor]}")
+        packages = f"--include={','.join(packages)}"
+        root = cls.place / "root"
+        cls.run_here("mmdebstrap", "--variant=extract", packages, *options, release, root, mirror)
+        for directory in "root", "proc", "dev":
+            (root / directory).mkdir(exist_ok=True)
+        return root
+
+    @classmethod
+    def run_in(cls, root, steps):
+        """In namespaces of their own, with which all that is mounted goes, an emulator too, since Linux 6.7."""
+        command = ["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "--kill-child", "sh"]
+        mount = "mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc"
+        start = f'{{ [ ! "$2" ] || {{ {mount} && cat "$2" > /proc/sys/fs/binfmt_misc/register; }}; }}'
+        told = cls.run_here(*command, "-c", start, "sh", root, cls.emulator, check=False, env=cls.clean)
+        if told.returncode:
+            pytest.skip(f"no namespaces can be made here, or none with an emulator: {told.stderr}")
+        mount = 'cd "$1" && mount -t proc proc proc && mount --rbind /dev dev'
+        enter = f'{start} && {mount} && exec chroot . sh -c "$3"'
+        return cls.run_here(*command, "-c", enter, "sh", root, cls.emulator, steps, env=cls.clean)
+
+
+class TestWheel(Wheel, Installation):
+    """Installed by pip."""
+
+    @classmethod
+    def install(cls):
+        cls.make_wheel(BUILT["cxx"])
+        cls.run_here(sys.executable, "-m", "venv", "empty")
+        cls.run_here("empty/bin/pip", "install", "--no-index", cls.wheel, env=cls.clean)
+
+
+class TestWheelForArm(Wheel):
+    """Cross-compiled, the program too."""
+
+    processor = "aarch64"
+    emulator = "/usr/lib/binfmt.d/qemu-aarch64.conf"
+
+    @classmethod
+    def install(cls):
+        if platform.machine() == cls.processor:
+            pytest.skip("this processor is that")
+        if not shutil.which("aarch64-linux-gnu-g++") or not pathlib.Path(cls.emulator).exists():
+            pytest.skip("no compiler for Arm or no emulator: apt-get install g++-aarch64-linux-gnu qemu-user-static")
+        cls.make_wheel("aarch64-linux-gnu-g++", cls.processor)
+        (runtime,) = set(re.findall(r"nvidia-cuda-runtime==[\d.]+", (HERE / "pyproject.toml").read_text()))
+        fetch = sys.executable, "-m", "pip", "install", "--no-deps", "--only-binary=:all:", "--target", "cuda"
+        cls.run_here(*fetch, "--platform", "manylinux2014_aarch64", runtime)
+        headers = pathlib.Path(BUILT["nvcc"]).resolve().parents[1] / "include"  # for every processor the same
+        places = f"-I{headers}", "-Lcuda/nvidia/cu13/lib"
+        cls.compiler = BUILT["nvcc"], "-ccbin", "aarch64-linux-gnu-g++", *places
