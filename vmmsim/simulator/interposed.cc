@@ -57,7 +57,7 @@ const char* variable(const char* name) {  // of the environment
 
 struct Seen {
   int gpus = 0;  // of a node
-  bool is_simulated = false, has_channel = false, has_multicast = false, is_without_luck = false;
+  bool is_simulated = false, has_channel = false, has_multicast = false, has_adversarial_timing = false;
 };
 
 // PROCESS:DESCRIPTOR:TOKEN:GPUS:LETTERS
@@ -72,7 +72,7 @@ Seen read_variable() {
   for (; at && *at; ++at) {
     seen.has_channel |= *at == 'c' && seen.gpus > 0;
     seen.has_multicast |= *at == 'm';
-    seen.is_without_luck |= *at == 'n';
+    seen.has_adversarial_timing |= *at == 'n';
   }
   return seen;
 }
@@ -262,18 +262,18 @@ off_t dma_buf_size(int fd) {
 std::atomic<const Watcher*> watcher = nullptr;
 
 // Whether sleeps and time limits are over at once: what is only hoped to have happened by then has not.
-bool is_over_at_once() {
-  const bool is_over = seen().is_without_luck;
-  if (const Watcher* const its = watcher; is_over && its) its->sleeps();
-  return is_over;
+bool returns_at_once() {
+  const bool at_once = seen().has_adversarial_timing;
+  if (const Watcher* const its = watcher; at_once && its) its->sleeps();
+  return at_once;
 }
-int at_once(int limit) { return limit > 0 && is_over_at_once() ? 0 : limit; }
-template <class Time> Time* at_once(Time* limit, Time& zero) { return limit && is_over_at_once() ? &zero : limit; }
+int at_once(int limit) { return limit > 0 && returns_at_once() ? 0 : limit; }
+template <class Time> Time* at_once(Time* limit, Time& zero) { return limit && returns_at_once() ? &zero : limit; }
 
 // An alarm that interrupts what waits goes off soon; one that ends the process does in its time.
 bool is_interruption() {
   struct sigaction action;
-  return seen().is_without_luck && !sigaction(SIGALRM, nullptr, &action) && action.sa_handler != SIG_DFL;
+  return seen().has_adversarial_timing && !sigaction(SIGALRM, nullptr, &action) && action.sa_handler != SIG_DFL;
 }
 
 pid_t wait_for(pid_t process, int* status, int options, rusage* usage) {  // no noexcept: a thread may be cancelled here
@@ -287,7 +287,7 @@ pid_t wait_for(pid_t process, int* status, int options, rusage* usage) {  // no 
 
 void notify_send(msghdr message) {
   const Watcher* const its = watcher;
-  if (!its || !seen().is_without_luck) return;
+  if (!its || !seen().has_adversarial_timing) return;
   int fds[256];  // one more than the host's kernel takes
   size_t count = 0;
   for (cmsghdr* at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
@@ -392,11 +392,11 @@ __attribute__((noreturn)) void _exit(int status) {
 void _Exit(int status) noexcept { _exit(status); }
 
 // For --adversarial-timing: what takes time.
-unsigned sleep(unsigned seconds) { return is_over_at_once() ? 0 : NEXT(sleep)(seconds); }
-int usleep(useconds_t time) { return is_over_at_once() ? 0 : NEXT(usleep)(time); }
-int nanosleep(const timespec* time, timespec* left) { return is_over_at_once() ? 0 : NEXT(nanosleep)(time, left); }
+unsigned sleep(unsigned seconds) { return returns_at_once() ? 0 : NEXT(sleep)(seconds); }
+int usleep(useconds_t time) { return returns_at_once() ? 0 : NEXT(usleep)(time); }
+int nanosleep(const timespec* time, timespec* left) { return returns_at_once() ? 0 : NEXT(nanosleep)(time, left); }
 int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
-  return is_over_at_once() ? 0 : NEXT(clock_nanosleep)(clock, flags, time, left);
+  return returns_at_once() ? 0 : NEXT(clock_nanosleep)(clock, flags, time, left);
 }
 
 // For --adversarial-timing: what waits for so long at most; __poll_chk and __ppoll_chk are poll and ppoll with
@@ -426,7 +426,7 @@ int epoll_wait(int file, epoll_event* events, int n, int limit) {
 int setsockopt(int socket, int level, int option, const void* value, socklen_t size) noexcept {
   const timeval least = {0, 1};  // 0 would be no limit
   const bool is_limit = level == SOL_SOCKET && (option == SO_RCVTIMEO || option == SO_SNDTIMEO);
-  if (is_limit && size == sizeof least && seen().is_without_luck) value = &least;
+  if (is_limit && size == sizeof least && seen().has_adversarial_timing) value = &least;
   return NEXT(setsockopt)(socket, level, option, value, size);
 }
 

@@ -74,7 +74,7 @@ static std::string access(CUmemoryPool pool, CUmemLocation where) {
   return with(result, int(flags));
 }
 
-static void tell_memory(CUmemoryPool pool, CUdeviceptr address) {
+static void print_memory(CUmemoryPool pool, CUdeviceptr address) {
   const std::pair<const char*, CUpointer_attribute> asked[] = {
       {"memory type", CU_POINTER_ATTRIBUTE_MEMORY_TYPE},
       {"managed", CU_POINTER_ATTRIBUTE_IS_MANAGED},
@@ -113,7 +113,7 @@ static void use(int type, const CUmemLocation& where) {
   say("allocate 0 bytes", cuMemAllocFromPoolAsync(&address, 0, pool, a_stream));
   if (say("allocate 1000 bytes", cuMemAllocFromPoolAsync(&address, 1000, pool, a_stream))) return;
   CHECK(cuStreamSynchronize(a_stream));
-  tell_memory(pool, address);
+  print_memory(pool, address);
   for (int what = 1; what <= 8; ++what) {
     say("attribute " + std::to_string(what), attribute(pool, CUmemPool_attribute(what)));
   }

@@ -4,7 +4,7 @@
 
 static void* gpu;
 
-static std::string in_words(cudaStreamAttrID id, const cudaStreamAttrValue& value) {
+static std::string format_value(cudaStreamAttrID id, const cudaStreamAttrValue& value) {
   switch (id) {
     case cudaStreamAttributeAccessPolicyWindow: {
       const cudaAccessPolicyWindow& it = value.accessPolicyWindow;
@@ -23,7 +23,7 @@ static void get(const std::string& what, cudaStream_t stream, int id) {
   cudaStreamAttrValue value;
   std::memset(&value, 0x55, sizeof value);
   const cudaError_t answer = cudaStreamGetAttribute(stream, cudaStreamAttrID(id), &value);
-  say(what, answer ? check::name(answer) : in_words(cudaStreamAttrID(id), value));
+  say(what, answer ? check::name(answer) : format_value(cudaStreamAttrID(id), value));
   cudaGetLastError();
 }
 static void set(const std::string& what, cudaStream_t stream, int id, const cudaStreamAttrValue& value) {

@@ -17,7 +17,7 @@ Argument<CUmemoryPool> any_pool(R& random) {
   return {world.pools[index], place("pool", index)};
 }
 
-void tell_which(CUmemoryPool found) {
+void print_pool(CUmemoryPool found) {
   CUmemoryPool usual = nullptr;
   cuDeviceGetDefaultMemPool(&usual, world.gpu);
   if (found == usual) return tell(" the GPU's");
@@ -149,11 +149,11 @@ void set_access(R& random) {
 // The pool that is asked when no pool is named.
 void device_default(R& random) {
   CUmemoryPool found = nullptr;
-  if (FINE(cuDeviceGetDefaultMemPool, out(found), choose<CUdevice>(random, {0}, {1, -1, 99}))) tell_which(found);
+  if (FINE(cuDeviceGetDefaultMemPool, out(found), choose<CUdevice>(random, {0}, {1, -1, 99}))) print_pool(found);
 }
 void device_get(R& random) {
   CUmemoryPool found = nullptr;
-  if (FINE(cuDeviceGetMemPool, out(found), choose<CUdevice>(random, {0}, {1, -1, 99}))) tell_which(found);
+  if (FINE(cuDeviceGetMemPool, out(found), choose<CUdevice>(random, {0}, {1, -1, 99}))) print_pool(found);
 }
 void device_set(R& random) {
   const auto gpu = choose<CUdevice>(random, {0}, {1, -1}, 10);
@@ -162,12 +162,12 @@ void device_set(R& random) {
 void get_default(R& random) {
   CUmemoryPool found = nullptr;
   auto location = any_location(random);
-  if (FINE(cuMemGetDefaultMemPool, out(found), shown(&location.value, location.text), type(random))) tell_which(found);
+  if (FINE(cuMemGetDefaultMemPool, out(found), shown(&location.value, location.text), type(random))) print_pool(found);
 }
 void get(R& random) {
   CUmemoryPool found = nullptr;
   auto location = any_location(random);
-  if (FINE(cuMemGetMemPool, out(found), shown(&location.value, location.text), type(random))) tell_which(found);
+  if (FINE(cuMemGetMemPool, out(found), shown(&location.value, location.text), type(random))) print_pool(found);
 }
 void set(R& random) {
   auto location = any_location(random);
@@ -200,7 +200,7 @@ void ask_pointer(R& random) {
             shown(CUpointer_attribute(id.value), "attribute " + id.text), shown(block.address, text))) {
     return;
   }
-  if (id.value == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE) return tell_which(reinterpret_cast<CUmemoryPool>(value));
+  if (id.value == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE) return print_pool(reinterpret_cast<CUmemoryPool>(value));
   tell(" %lld", (long long)value);
 }
 }  // namespace
