@@ -21,7 +21,7 @@ from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
 from vmmsim.trace import Broken, Recording
-from vmmsim.view import fragment, of_two, script, steps, style_of_book
+from vmmsim.view import fragment, of_two, script, steps, style_of_pages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"(?:<!--)?\s*view: (\S+(?: \S+\.\S+)?)\s*(?:-->)?\s*")
@@ -113,7 +113,7 @@ def write_assets(app):
     static = pathlib.Path(app.outdir, "_static")
     static.mkdir(parents=True, exist_ok=True)
     (static / "view.js").write_text(script())
-    (static / "pictures.css").write_text(style_of_book() + "\n")
+    (static / "pictures.css").write_text(style_of_pages() + "\n")
 
 
 def setup(app):

@@ -10,12 +10,9 @@ import importlib
 __all__ = [  # noqa: F822 -- __getattr__ has them
     "LIGHT",
     "PAGE",
-    "Canvas",
     "NoEngine",
     "NoRule",
     "Scene",
-    "attributes",
-    "exact_size",
     "fragment",
     "of_two",
     "picture_file",
@@ -23,9 +20,8 @@ __all__ = [  # noqa: F822 -- __getattr__ has them
     "script",
     "size_text",
     "steps",
-    "style_of_book",
+    "style_of_pages",
     "styled",
-    "file",
     "watch",
     "words_of",
 ]
@@ -35,9 +31,8 @@ MODULES = {
     "frames": ("steps",),
     "page": ("PAGE", "fragment", "script"),
     "pictures": ("Scene", "picture_file", "words_of"),
-    "sizes": ("exact_size", "plural", "size_text"),
-    "style": ("LIGHT", "NoRule", "style_of_book", "styled"),
-    "svg": ("Canvas", "attributes", "file"),
+    "sizes": ("plural", "size_text"),
+    "style": ("LIGHT", "NoRule", "style_of_pages", "styled"),
 }
 
 

@@ -22,9 +22,13 @@ KEYS = "first-step", "second-step"  # of their views
 MOST = 3  # things of a kind that are named
 
 
+def name_of_file(path):
+    return re.sub(r"(\.jsonl?)?(\.gz)?$", "", pathlib.Path(path).name)
+
+
 def names_of(runs):
     """As their files are named: the two programs may have one name."""
-    names = [re.sub(r"(\.jsonl?)?(\.gz)?$", "", pathlib.Path(recording.path).name) for recording, _ in runs]
+    names = [name_of_file(recording.path) for recording, _ in runs]
     return names if names[0] != names[1] else ["the first", "the second"]
 
 

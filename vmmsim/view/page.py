@@ -25,7 +25,7 @@ from vmmsim.view.engine import DRAWING
 from vmmsim.view.frames import notes
 from vmmsim.view.overview import matters
 from vmmsim.view.sizes import plural
-from vmmsim.view.style import style_of_view
+from vmmsim.view.style import style_of_pages
 
 HERE = pathlib.Path(__file__).resolve().parent
 SCRIPTS = *DRAWING, "map", "held", "picture", "source", "list", "strip", "view"  # those first that others use
@@ -227,4 +227,4 @@ def variables(lives):
 
 def style():
     """The colours, the parts of a picture, and the view."""
-    return "\n".join([style_of_view(), *((HERE / file).read_text() for file in ("view.css", "view_page.css"))])
+    return "\n".join([style_of_pages(), *((HERE / file).read_text() for file in ("view.css", "view_page.css"))])

@@ -13,11 +13,12 @@ reservation) is what a reservation is called, and processes are the names of the
 """
 
 import functools
+import html
 
 from vmmsim.trace.entities import Handle, Mapping, Reservation
-from vmmsim.view import svg
 from vmmsim.view.engine import pictures
 from vmmsim.view.page import drawn
+from vmmsim.view.style import styled
 
 BEFORE, NOW = 1, 2  # the moment, and now: the steps of these lives
 
@@ -112,13 +113,28 @@ def of_steps(steps, numbers):
 
 def picture_of_step(steps, number):
     it, step = of_steps(steps, [number])[0], steps[number - 1]
-    return svg.file(it["elements"], (it["width"], it["height"]), f"Step {number}: {step.call}", step.words)
+    return file_of(it, f"Step {number}: {step.call}", step.words)
 
 
 def picture_file(scene, title, calls=()):
     it = pictures(scene.data, [{"from": BEFORE, "to": NOW, "title": title, "calls": list(calls)}])[0]
     scene.words[title] = it["words"]
-    return svg.file(it["elements"], (it["width"], it["height"]), title, it["words"])
+    return file_of(it, title, it["words"])
+
+
+def file_of(picture, title, words):
+    """The text of a picture's file."""
+    width, height = picture["width"], picture["height"]
+    return styled(
+        '<!-- SPDX-License-'
+        'Identifier: CC-BY-4.0 -->\n'  # in two, or the licence would be this file's
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="vmm-picture" role="img" viewBox="0 0 {width} {height}" '
+        f'width="{width:g}" height="{height:g}">\n'
+        f"<title>{html.escape(title, False)}</title>\n<desc>{html.escape(words, False)}</desc>\n<style></style>\n"
+        f'<rect class="vmm-paper" width="{width}" height="{height}" rx="6"/>\n'
+        + "\n".join(picture["elements"])
+        + "\n</svg>\n"
+    )
 
 
 def words_of(scene, title):

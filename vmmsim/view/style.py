@@ -78,26 +78,15 @@ def colours(selector, values):
     return f"{selector} {{ {'; '.join(f'{name}: {value}' for name, value in values.items())} }}"
 
 
-def rules_of_pages():
-    """The rules for all pictures of a page, a line each."""
-    return [f".vmm-picture {selector} {{ {rule} }}" for selector, rule in RULES.items()]
-
-
-def style_of_view():
-    """For a page that follows what the reader's system prefers."""
-    dark = f"@media screen and (prefers-color-scheme: dark) {{ {colours('body', DARK)} }}"
-    return "\n".join([colours("body", LIGHT), dark, *rules_of_pages()])
-
-
-def style_of_book():
-    """For pages that have a switch for light and dark, and are light on paper."""
+def style_of_pages():
+    """They are light on paper, or else follow their switch, or without one what the reader's system prefers."""
     dark = colours('body[data-theme="dark"]', DARK)
     preferred = colours('body:not([data-theme="light"])', DARK)
     return "\n".join(
         [
             colours("body", LIGHT),
             f"@media not print {{ {dark} @media (prefers-color-scheme: dark) {{ {preferred} }} }}",
-            *rules_of_pages(),
+            *(f".vmm-picture {selector} {{ {rule} }}" for selector, rule in RULES.items()),
         ]
     )
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import webbrowser
 import zlib
 
 from vmmsim import tool
@@ -21,16 +22,15 @@ from vmmsim.processes import end_all, signal_name
 from vmmsim.tool import Failed
 from vmmsim.trace.line import NO_CALLS
 from vmmsim.trace.recording import Broken, Recording, finish, opened
-from vmmsim.view.compare import differences, page_of_two
+from vmmsim.view.compare import differences, name_of_file, page_of_two
 from vmmsim.view.engine import NoEngine
 from vmmsim.view.frames import steps
-from vmmsim.view.page import page
+from vmmsim.view.page import LAUNCHERS, page
 from vmmsim.view.pictures import picture_of_step
 from vmmsim.view.sizes import file_size, plural
 from vmmsim.view.words import is_refused
 
 GENERATOR = re.compile(rb'<meta name="generator" content="(vmmsim|CUDA VMM by Example)">')  # the latter until 0.1
-LAUNCHERS = r"python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice"
 OF_MACHINE = "gpus", "memory", "machine"  # options of vmmsim's
 
 
@@ -257,13 +257,11 @@ def name_of_view(given):
     if given.output is not None:
         return pathlib.Path(given.output)
     if given.recordings:
-        name = "_and_".join(re.sub(r"(\.jsonl?)?(\.gz)?$", "", path.name) for path in given.recordings)
+        name = "_and_".join(map(name_of_file, given.recordings))
     else:
-        words = list(given.command)
-        if re.fullmatch(LAUNCHERS, os.path.basename(words[0])):
-            words = [word for word in words[1:] if os.path.isfile(word)] or words
-        name = os.path.basename(words[0])
-        name = re.sub(r"\.(py|sh|exe|out)$", "", name)
+        scripts = [word for word in given.command[1:] if os.path.isfile(word)]
+        program = (LAUNCHERS.fullmatch(given.command[0]) and scripts or given.command)[0]
+        name = re.sub(r"\.(py|sh|exe|out)$", "", os.path.basename(program))
     return pathlib.Path(f"{name or 'view'}.{'svg' if given.svg else 'html'}")
 
 
@@ -337,31 +335,10 @@ def has_calls(recording):
 
 
 def show(path):
-    """Opens it in the browser."""
-    if os.environ.get("BROWSER"):
-        first = os.environ["BROWSER"].split(":")[0]
-        words = [word.replace("%s", str(path)) for word in shlex.split(first)]
-        command = words if "%s" in first else [*words, str(path)]
-    elif shutil.which("xdg-open"):
-        command = ["xdg-open", str(path)]
-    else:
-        say("--open: there is no xdg-open, and BROWSER names no browser; open the file yourself")
-        return
-    try:
-        started = subprocess.Popen(
-            command,
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        status = started.wait(timeout=3)
-    except subprocess.TimeoutExpired:  # it is open, and stays so
-        return
-    except OSError as error:
-        status = error.strerror
-    if status:
-        say(f"--open: {command[0]} could not open it ({status}); open the file yourself")
+    """Opens it in the browser: that of the system, or the one that BROWSER names."""
+    address = str(path) if "://" in str(path) else pathlib.Path(path).resolve().as_uri()
+    if not webbrowser.open(address):
+        say("--open: there is no browser, or BROWSER names none that works; open the file yourself")
 
 
 # --- All of it
@@ -414,7 +391,7 @@ def finished(given, recordings, html, status):
     calls = " and ".join(map(describe, recordings))
     say(f"{calls}{cut}: open {html} in a browser ({file_size(size)})")
     if given.open:
-        show(os.path.abspath(html))
+        show(html)
     return status
 
 
