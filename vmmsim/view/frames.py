@@ -10,16 +10,17 @@ where it contradicts itself or begins late, the words of the step say so, and th
 
 import collections
 import dataclasses
+import re
 
 from vmmsim.trace import imports
 from vmmsim.trace.model import Machine
 from vmmsim.view.brief import brief
+from vmmsim.view.callers import Callers
 from vmmsim.view.lives import Lives
 from vmmsim.view.naming import variable
-from vmmsim.view.overview import Overview, ending, is_launch
+from vmmsim.view.overview import Overview, ending, is_launch, lanes
 from vmmsim.view.owners import Owners
 from vmmsim.view.refusals import answered, lacking
-from vmmsim.view.totals import Totals
 from vmmsim.view.words import Asked, is_refused
 
 DEFAULT_STREAMS = "0x0", "0x1", "0x2"  # also cudaStreamLegacy and cudaStreamPerThread
@@ -40,13 +41,16 @@ class Step:
     is_launch: bool = False
     thread: int = 0  # of its process, in the order in which they call
     stream: int = 0  # the same, from 1; 0: the default one, or none
+    led_there: tuple = ()  # places from which the function was called, and so on
+    stack: int = 0  # the number of that which led to the call
+    cause: str = ""  # of a long explanation what went wrong, without the call and its arguments
     is_answered: bool = False  # a refusal that is no failure
 
 
 class Steps(list):
     """One Step for each call, and what is to be said of all of them."""
 
-    overview = lives = None
+    overview = lives = callers = None
     drawn = ()  # names of the processes that pictures show
     devices = ()
     faults = {}  # by step: [process, address] of what a kernel must not touch
@@ -73,7 +77,7 @@ class FrameBuilder:
 
     def __init__(self, recording):
         self.recording, self.lines = recording, recording.lines
-        self.machine, self.totals = Machine(strict=False, sources=imports.sources(self.lines)), Totals()
+        self.machine = Machine(strict=False, sources=imports.sources(self.lines))
         changing = dict.fromkeys(line["pid"] for line in self.lines if line["changes"])
         self.all_pids = list(changing | dict.fromkeys(line["pid"] for line in self.lines))
         self.pids = list(changing) or self.all_pids[:1]
@@ -86,20 +90,19 @@ class FrameBuilder:
         self.ranks = collections.defaultdict(dict)  # of threads and streams
         self.process_of = dict(zip(self.pids, self.processes, strict=True))
         rank = {pid: place for place, pid in enumerate(self.all_pids)}
-        self.overview, self.lives = Overview(self.devices), Lives(self.name, rank)
-        self.owners, self.answered = Owners(recording), answered(recording)
+        self.overview, self.lives = Overview(), Lives(self.name, rank)
+        self.owners, self.callers, self.answered = Owners(recording), Callers(recording), answered(recording)
 
     def steps(self):
         result = Steps()
         result.drawn, result.devices, result.faults, result.spoken = self.processes, self.devices, {}, {}
-        result.overview, result.lives = self.overview, self.lives
+        result.overview, result.lives, result.callers = self.overview, self.lives, self.callers
         for count, line in enumerate(self.lines, 1):
             since = self.machine.since()
             asked = Asked(self.machine, line, self.name, self.process_of)
             self.machine.line(line)
-            self.totals.update(self.machine, since)
             self.lives.note(count, line, since, self.machine)
-            self.overview.note(count, line, self.totals)
+            self.overview.note(count, line)
             if address := fault_of(line):
                 result.faults[count] = [self.all_pids.index(line["pid"]), address]
             is_change = has_changed(since) or bool(line["changes"])
@@ -123,8 +126,12 @@ class FrameBuilder:
                     thread=self.rank("thread", line, line["thread"]),
                     stream=self.rank("stream", line, stream) + 1 if (stream := stream_of(line)) else 0,
                     is_answered=count in self.answered,
+                    led_there=self.recording.led_there(line)[:4],
+                    stack=self.callers.of(line),
+                    cause=cause(line),
                 )
             )
+        self.overview.lanes = lanes(self.lives, self.devices)
         self.overview.left, self.overview.answered = self.lives.left(), self.answered
         self.overview.ending = ending(self.recording)
         if not self.recording.is_cut and not self.recording.about.get("status"):  # else it had no time to give it back
@@ -161,6 +168,15 @@ def stream_of(line):
     """None for the default streams."""
     stream = line["arguments"].get("stream", line["arguments"].get("hStream"))
     return stream if isinstance(stream, str) and stream not in DEFAULT_STREAMS else None
+
+
+def cause(line):
+    whole, fault = line["explanation"], line.get("fault")
+    why = fault.get("why") if isinstance(fault, dict) else ""
+    if isinstance(why, str) and why and whole.endswith(why):
+        return why
+    found = re.search(r" answers [A-Za-z_]+: ", whole)
+    return whole[found.end() :] if found else whole
 
 
 def doubt(what):

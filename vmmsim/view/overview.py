@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT-0
 """The whole of a recording at a glance: the memory of each GPU by step, and a line of what matters.
 
-    overview = Overview(devices)
-    overview.note(step, line, totals)   after each line, with the totals.Totals of the machine
-    matters(overview, key)              what stands above the steps
+    overview = Overview()
+    overview.note(step, line)      after each line
+    overview.lanes = lanes(lives, devices)
+    matters(overview, key)         what stands above the steps
 
 All figures are the model's. js/strip.js draws the strip of them.
 """
@@ -38,9 +39,40 @@ class Held:
         return self.mapped + self.idle + self.ordinary
 
 
+def lanes(lives, devices):
+    """By GPU: [(step, Held), ...] where that changes."""
+    changes = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))  # by step, by kind
+    mapped = collections.defaultdict(collections.Counter)  # by memory, by step: how many mappings more
+    for _, _, _, nth, born, died, _ in lives.mappings:
+        mapped[nth].update({born: 1})
+        mapped[nth][died] -= 1
+    for nth, (size, device, is_multicast, _, comes_and_goes, _) in lives.memory.items():
+        is_there, count, kind = False, 0, ""
+        for step in sorted({*comes_and_goes, *mapped[nth]} - {0} if not is_multicast else ()):
+            changes[device][step][kind] -= size
+            is_there, count = is_there != (step in comes_and_goes), count + mapped[nth][step]
+            kind = ("mapped" if count else "idle") if is_there else ""
+            changes[device][step][kind] += size
+    for _, size, device, born, died, *_ in lives.blocks:
+        changes[device][born]["ordinary"] += size
+        changes[device][died]["ordinary"] -= size * bool(died)
+    return {device: list(held(changes[device])) for device in devices}
+
+
+def held(changes):
+    now = Held()
+    yield 0, now
+    for step, by_kind in sorted(changes.items()):
+        then = Held(*(getattr(now, kind) + by_kind[kind] for kind in ("mapped", "idle", "ordinary")))
+        if then != now:
+            yield step, then
+        now = then
+
+
 class Overview:
-    def __init__(self, devices):
-        self.lanes = {device: [(0, Held())] for device in devices}  # of GPUs: (step, Held) where it changes
+    lanes = {}  # as lanes() has them
+
+    def __init__(self):
         self.refused, self.launches, self.faults, self.vanished = [], [], [], []
         self.count = 0  # of steps
         self.last_fault = None
@@ -48,12 +80,7 @@ class Overview:
         self.answered = {}  # as refusals.answered() has it
         self.ending = ""  # as ending() has it
 
-    def note(self, step, line, totals):
-        for device, changes in self.lanes.items():
-            idle = totals.idle_bytes[device]
-            now = Held(totals.bytes[device] - idle, idle, totals.ordinary[device])
-            if now != changes[-1][1]:
-                changes.append((step, now))
+    def note(self, step, line):
         self.count = step
         if is_refused(line) and not line.get("fault"):
             self.refused.append(step)

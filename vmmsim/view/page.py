@@ -12,6 +12,7 @@ the script draws.
 """
 
 import base64
+import dataclasses
 import hashlib
 import html
 import json
@@ -20,9 +21,8 @@ import re
 import zlib
 
 from vmmsim.trace.line import ENDS, NO_CALLS
-from vmmsim.view.callers import Callers
 from vmmsim.view.engine import DRAWING
-from vmmsim.view.frames import notes
+from vmmsim.view.frames import Step, notes
 from vmmsim.view.overview import matters
 from vmmsim.view.sizes import plural
 from vmmsim.view.style import style_of_pages
@@ -30,6 +30,7 @@ from vmmsim.view.style import style_of_pages
 HERE = pathlib.Path(__file__).resolve().parent
 SCRIPTS = *DRAWING, "map", "held", "picture", "source", "list", "strip", "view"  # those first that others use
 LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
+COLUMNS = [field.name for field in dataclasses.fields(Step) if field.name not in ("number", "pid")]
 FIRST = re.compile(r"cuMemAddressReserve|cuMemCreate|cuMemImport|cuMulticastCreate")  # where a view in the book opens
 
 PAGE = """<!doctype html>
@@ -157,28 +158,8 @@ def entry(step, processes):
 # --- What the script reads
 def packed(recording, steps):
     sources = {step.place[0] for step in steps if step.place[0]}
-    callers = Callers(recording)
     owners = {owner: nth for nth, owner in enumerate(dict.fromkeys(step.owner for step in steps))}
-    rows = [
-        {
-            "process": step.process,
-            "call": step.call,
-            "words": step.words,
-            "place": list(step.place),
-            "led_there": recording.led_there(line)[:4],
-            "stack": callers.of(line),
-            "owner": owners[step.owner],
-            "kind": step.kind,
-            "explanation": step.explanation,
-            "cause": cause(line),
-            "brief": step.brief,
-            "is_launch": int(step.is_launch),
-            "thread": step.thread,
-            "stream": step.stream,
-            "is_answered": int(step.is_answered),
-        }
-        for step, line in zip(steps, recording.lines, strict=True)
-    ]
+    columns = {name: [getattr(step, name) for step in steps] for name in COLUMNS}
     content = {
         **drawn(steps),
         "processes": len({step.process for step in steps}),
@@ -189,9 +170,9 @@ def packed(recording, steps):
         "times": recording.times(),
         "names": variables(steps.lives),
         "sources": {name: recording.source(name) for name in sorted(sources)},
-        "columns": {name: [row[name] for row in rows] for name in rows[0]} if rows else {},  # of the steps
-        "frames_of_code": callers.frames,
-        "stacks": callers.stacks,
+        "columns": {**columns, "owner": [owners[step.owner] for step in steps]},
+        "frames_of_code": steps.callers.frames,
+        "stacks": steps.callers.stacks,
         "owners": list(owners),
     }
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
@@ -207,16 +188,6 @@ def drawn(steps):
         "faults": steps.faults,
         "spoken": steps.spoken,
     }
-
-
-def cause(line):
-    """Of a long explanation what went wrong, without the call and its arguments."""
-    whole, fault = line["explanation"], line.get("fault")
-    why = fault.get("why") if isinstance(fault, dict) else ""
-    if isinstance(why, str) and why and whole.endswith(why):
-        return why
-    found = re.search(r" answers [A-Za-z_]+: ", whole)
-    return whole[found.end() :] if found else whole
 
 
 def variables(lives):
