@@ -87,10 +87,15 @@ class TestHeld(BrowserTest):
                 writer.lines[-1]["callers"] = ["pool+0x7"]
             writer.create(2 * MIB)
             writer.lines[-1] |= {"callers": [caller], "thread": 2 + nth}
+        for _ in range(2):  # in a library's function that has no name, in the main thread
+            writer.create(64 * MIB)
+            writer.lines[-1]["callers"] = ["libcudart.so.13+0x8", "libblas.so.3+0x9", "pool+0x7"]
         recording, file = writer.recording(), self.scratch / "threads.html"
         file.write_text(page(recording, steps(recording)))
-        self.at("#step=4,held", file)
+        self.at("#step=6,held", file)
+        self.open_row("main.cu:7 in train, in other threads")
         words = [row[3].partition(" cuMemCreate")[0] for row in self.rows("memory")]
+        assert words.pop(0) == "▸ main.cu:7 in train in libblas.so.3,"
         assert words == [
             "▾ main.cu:7 in train, in other threads",
             "▸ createTree, libring.so",

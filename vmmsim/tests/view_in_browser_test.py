@@ -454,14 +454,15 @@ class TestViews(BrowserTest):
         assert not life.is_visible()
         part = self.page.locator('.vmm-scroll [data-pin="r0:0:2097152"]')
         part.click(position={"x": 4, "y": 4})
-        assert life.locator("h3").all_inner_texts() == ["Allocation #1, 2 MiB of GPU 0"]
-        assert [line.partition(" cu")[0] for line in life.locator("li").all_inner_texts()] == [
+        memory, reservation = life.locator("h3").all_inner_texts()
+        assert (memory, reservation[:22]) == ("Allocation #1, 2 MiB of GPU 0", "Reservation R1, 64 MiB")
+        assert [line.partition(" cu")[0] for line in life.locator("ol").first.locator("li").all_inner_texts()] == [
             *("step 3 created", "step 4 mapped in R1", "step 5 GPU 0 read-write in R1"),
             *("step 10 unmapped from R1", "step 11 handle released", "step 11 gone: nothing holds it any more"),
         ]
         pinned = self.page.locator(".vmm-scroll .vmm-pinned")
         assert pinned.evaluate_all("(all) => all.map((one) => one.dataset.pin).sort()") == ["m1", "r0:0:2097152"]
-        life.get_by_role("link", name="step 10").click()
+        life.get_by_role("link", name="step 10").first.click()
         self.expect_step(10)
         assert pinned.count() == 2, "the pin is lost by a step"
         self.page.keyboard.press("Escape")

@@ -25,9 +25,7 @@ class Aggregator {
     this.memories = [...scene.memories.values()];
     const [rooms, numbers] = (scene.lives.spoken?.[scene.to] ?? [[], []]).map((all) => new Set(all));
     this.spoken = rooms;  // the reservations that the words of the step name
-    for (const region of scene.spaces.flat())
-      for (const { memory, access } of region.inside)
-        memory.crosses ||= access.some(([flags], index) => flags && scene.devices[index] != memory.device);
+    for (const part of scene.spaces.flat().flatMap(({ inside }) => inside)) part.memory.crosses ||= this.is_across(part);
     for (const memory of this.memories) {
       memory.touched = touched_in(memory) + (numbers.has(memory.nth) ? "named" : "");
       memory.crosses ||= scene.is_shared(memory);
@@ -38,6 +36,9 @@ class Aggregator {
       for (const region of regions) this.fill(region);
       return this.grouped(regions);
     });
+  }
+  is_across({ memory, access }) {  // GPUs
+    return access.some(([flags], index) => flags && this.scene.devices[index] != memory.device);
   }
   // The process whose turn it is, and those that share memory with it; all, if they are few.
   in_full() {
@@ -59,7 +60,8 @@ class Aggregator {
     region.parts = region.whole;
     region.bytes = sum(region.inside.filter(({ status }) => status != GONE).map(({ size }) => size));
     const offset = this.fault && this.fault[0] == region.process ? this.fault[1] - region.base : -1;
-    region.crosses = region.inside.some(({ memory }) => memory.crosses);
+    const { inside } = region;  // across GPUs; or of memory that is used elsewhere in another way
+    region.crosses = inside.some((part) => this.is_across(part)) ? 2 : +inside.some(({ memory }) => memory.crosses);
     region.is_touched = region.status != KEPT || this.spoken.has(region.number)
       || (offset >= 0 && offset < region.size)
       || region.parts.some((part) => part.is_mapped && (part.is_marked || part.memory.touched));

@@ -74,7 +74,8 @@ class Held {
     const unit = kind == "reservations" ? " of addresses" : "";
     const words = `${held_kinds[kind]}: ${all ? `${size_text(all)}${unit} in ` : ""}${things.length}${of}`
       + this.idle_of(things);
-    const key_of = (thing) => [of_device(thing), this.owner(thing.born), this.steps[thing.born - 1].call].join("\n");
+    const key_of = (thing) => [of_device(thing), this.owner(thing.born), this.steps[thing.born - 1].call,
+      this.library(thing)].join("\n");
     const rows = this.rows(things, key_of, (its) => this.row(its, 0, this.owner(its[0].born)));
     if (rows.length == 1 && this.next_split(things, 0) >= 0) rows.push(...this.open(rows[0], things, 0));
     const rows_of = make("table", { "aria-label": held_kinds[kind] }, make("tbody", {}, ...rows));
@@ -97,6 +98,13 @@ class Held {
     const { process, owner } = this.steps[step - 1], [library, own] = parts_of_owner(this.data.owners[owner]);
     return (this.data.processes > 1 ? `process ${process + 1}: ` : "") + own + (library ? ", in other threads" : "");
   }
+  // In which the program's own thread made the call, if that is not the program itself.
+  library({ born }) {
+    const { stack, owner } = this.steps[born - 1], [innermost] = this.data.stacks[stack];
+    if (innermost == null || parts_of_owner(this.data.owners[owner])[0]) return "";
+    const files = this.data.frames_of_code[innermost][1].match(/[^\s,]+\.so[.\d]*/g) ?? [];
+    return files.find((file) => !/^libcuda(rt)?\./.test(file)) ?? "";
+  }
   // What led to a step, from what called its owner on: lines; of a thread or where there are none, functions.
   callers({ born }) {
     const { led_there, stack, owner } = this.steps[born - 1], [library] = parts_of_owner(this.data.owners[owner]);
@@ -114,6 +122,7 @@ class Held {
     const born = its.map((thing) => thing.born), [from, to] = [Math.min(...born), Math.max(...born)];
     const when = from == to ? `step ${from}` : `steps ${from} to ${to}`, size = sum(its.map((thing) => thing.size));
     const may_open = its.length > 1, call = this.steps[from - 1].call;
+    const library = depth ? "" : this.library(its[0]), where = library && `in ${library}, `;
     const name = may_open || !its[0].name || words == its[0].name ? "" : `${its[0].name}, `;
     const { kind, device, is_idle } = its[0], swatch = make("i", { class: `vmm-swatch vmm-${is_idle ? "idle"
       : { memory: "mapped", ordinary: "ordinary" }[kind] ?? "none"}` });
@@ -123,7 +132,7 @@ class Held {
       make("td", {}, swatch, of_device(its[0])),
       make("td", {}, ...may_open ? [this.opener(its, depth, words), " "] : [],
         make("a", { href: `#${this.key}=${from}` }, words),
-        make("small", {}, ` ${name}${words == call ? "" : `${call}, `}${when}${this.idle_of(its)}`)));
+        make("small", {}, ` ${where}${name}${words == call ? "" : `${call}, `}${when}${this.idle_of(its)}`)));
     return row;
   }
   opener(its, depth, words) {

@@ -40,7 +40,11 @@ class Lives {
   // What a pin of a picture means: r3,5-7 are reservations, r3:0:4096 a part of one, m4 memory.
   meant(pin, at) {
     const [numbers, offset, size] = pin.slice(1).split(":");
-    if (pin[0] == "m") return { memory: new Set(in_ranges(numbers)), reservations: new Set() };
+    if (pin[0] == "m") {
+      const memory = new Set(in_ranges(numbers)), mapped = [...memory].flatMap((nth) => this.mapped_of[nth] ?? []);
+      const now = mapped.filter(([, , , , born, died]) => is_there(at, born, died));
+      return { memory, reservations: new Set(now.map(([number]) => number)) };
+    }
     const is_in = ([, from, length]) => offset == null || (from < +offset + +size && from + length > +offset);
     const parts = in_ranges(numbers).flatMap((number) => this.was_mapped(number, at)).filter(is_in);
     return { memory: new Set(parts.map((mapping) => mapping[3])), reservations: new Set(in_ranges(numbers)),

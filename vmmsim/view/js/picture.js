@@ -117,14 +117,18 @@ class Picture {
     }
     for (const element of this.marked) element.classList.add("vmm-pinned");
   }
+  // Of memory, and of the reservations in which it is mapped.
   show_life() {
-    const { pinned } = this, its = [...pinned.is_whole ? pinned.reservations : pinned.memory];
-    const parts = its.slice(0, 20).flatMap((number) =>
-      pinned.is_whole ? this.life_of_reservation(number) : this.life_of_memory(number));
-    if (its.length > 20) parts.push(make("p", {}, `… and ${its.length - 20} more. Find one by its number, as #12.`));
+    const { pinned: { words, memory, reservations, is_whole } } = this;
+    const lives = (numbers, life) => {
+      const more = numbers.size > 20 ? [`… and ${numbers.size - 20} more. Find one by its number, as #12.`] : [];
+      return [...[...numbers].slice(0, 20).flatMap(life), ...more.map((text) => make("p", {}, text))];
+    };
+    const parts = [...is_whole ? [] : lives(memory, (nth) => this.life_of_memory(nth)),
+      ...lives(reservations, (number) => this.life_of_reservation(number))];
     const close = make("button", { type: "button", "aria-label": "Unpin" }, "×");
     close.addEventListener("click", () => this.pin(null));
-    this.life.replaceChildren(close, ...parts.length ? parts : [make("p", {}, pinned.words)]);
+    this.life.replaceChildren(close, ...parts.length ? parts : [make("p", {}, words)]);
   }
   life_of_reservation(number) {
     const [process, name, base, size, born, died] = this.data.reservations[number];
