@@ -371,31 +371,42 @@ def test_a_fault_names_its_launch():
         writer.launch()
         writer.lines[-1]["arguments"]["stream"] = stream
     writer.lines[1]["thread"] = 7
-    for fault in {"where": "kernel", "address": None, "why": "it", "launch": "cudaLaunchKernel #2"}, None:
+    for _ in range(2):
         writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
-        writer.lines[-1] |= {"fault": fault} if fault else {}
     found = steps(writer.recording())
     told = "the kernel kernel that cudaLaunchKernel #{0} launched in step {0} went wrong"
+    inferred = "if it was the last launch before this call (inferred)"
+    assert found[3].words.endswith(f"cudaErrorIllegalAddress, which comes late: {told.format(3)}, {inferred}.")
+    assert found[4].words.endswith(": the fault of step 4 again, as every later call of the process does.")
+    assert (found.overview.faults, found.overview.repeats, found.overview.refused) == ([4], {5: 4}, [])
+    headline = page(writer.recording(), found)
+    assert '"#step=4">1 fault at step 4</a>' in headline
+    assert '"#step=5">1 call repeats it at step 5</a>' in headline
+    fault = {"where": "kernel", "address": None, "why": "it", "launch": "cudaLaunchKernel #2"}
+    for line in writer.lines[3:]:
+        line["fault"] = fault
+    found = steps(writer.recording())
     assert found[3].words.endswith(f"cudaErrorIllegalAddress: {told.format(2)}.")
-    assert found[4].words.endswith(f": {told.format(3)}, if it was the last launch before this call (inferred).")
+    assert (found.overview.faults, found.overview.repeats) == ([4], {5: 4})
     assert [(step.thread, step.stream) for step in found[:3]] == [(0, 0), (1, 1), (0, 0)]
 
 
 def test_a_late_fault_names_what_was_unmapped_before():
     """Launches overlap, so the last one may be innocent."""
-    writer = Writer()
-    handle, _ = writer.create(2 * MIB)
-    writer.reserve(BASE, 2 * MIB)
-    writer.map(BASE, 2 * MIB, handle)
-    writer.unmap(BASE, 2 * MIB)
-    writer.launch()
-    writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
-    for _ in range(100):
-        writer.launch()
-    writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
-    soon, late = (step.words for step in steps(writer.recording()) if "ErrorIllegalAddress" in step.words)
-    assert soon.endswith("in step 4 memory was unmapped.")
-    assert "unmapped" not in late
+
+    def words(launches):
+        writer = Writer()
+        handle, _ = writer.create(2 * MIB)
+        writer.reserve(BASE, 2 * MIB)
+        writer.map(BASE, 2 * MIB, handle)
+        writer.unmap(BASE, 2 * MIB)
+        for _ in range(launches):
+            writer.launch()
+        writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
+        return steps(writer.recording())[-1].words
+
+    assert words(1).endswith("in step 4 memory was unmapped.")
+    assert "unmapped" not in words(101)
 
 
 def test_what_a_process_leaves():

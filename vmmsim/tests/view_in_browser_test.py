@@ -393,7 +393,7 @@ class TestViews(BrowserTest):
         assert selected.get_attribute("data-number") == str(changing[6])
         self.button("Back").click()  # obeys what is listed, as Forward does
         self.expect_step(changing[5], " listed")
-        self.button("✖ refused (1)").click()
+        self.button("✖ errors (1)").click()
         expect_listed([9])
         self.button("Forward").click()
         self.expect_step(9, " listed")
@@ -526,7 +526,7 @@ class TestViews(BrowserTest):
 
     def test_on_paper(self):
         self.open(fragment="#step=5")
-        self.button("✖ refused (1)").click()
+        self.button("✖ errors (1)").click()
         self.page.emulate_media(media="print", color_scheme="dark")
         self.page.wait_for_selector(".vmm-still")
         self.expect_still(self.page, 5)

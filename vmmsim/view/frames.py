@@ -103,6 +103,7 @@ class FrameBuilder:
             self.machine.line(line)
             self.lives.note(count, line, since, self.machine)
             self.overview.note(count, line)
+            asked.fault_before = self.overview.repeats.get(count, 0)
             if address := fault_of(line):
                 result.faults[count] = [self.all_pids.index(line["pid"]), address]
             is_change = has_changed(since) or bool(line["changes"])

@@ -17,7 +17,7 @@ from vmmsim.processes import signal_name
 from vmmsim.trace.line import ENDS
 from vmmsim.view.lives import ORDINARY, VMM
 from vmmsim.view.sizes import plural, size_text
-from vmmsim.view.words import ALIKE, is_refused
+from vmmsim.view.words import ALIKE, is_fault, is_refused
 
 LAUNCHES = "cudaLaunchKernel", "cudaGraphLaunch"
 
@@ -75,23 +75,31 @@ class Overview:
     def __init__(self):
         self.refused, self.launches, self.faults, self.vanished = [], [], [], []
         self.count = 0  # of steps
-        self.last_fault = None
+        self.fault_of = {}  # by process: the last one, and its step
+        self.repeats = {}  # by step: in which one the fault came that it answers again
         self.left, self.leaked = ({}, {}), 0  # as lives.left() and lives.leaked() have it
         self.answered = {}  # as refusals.answered() has it
         self.ending = ""  # as ending() has it
 
     def note(self, step, line):
         self.count = step
-        if is_refused(line) and not line.get("fault"):
+        if is_fault(line):
+            self.note_fault(step, line["pid"], line.get("fault"))
+        elif is_refused(line):
             self.refused.append(step)
         if is_launch(line):
             self.launches.append(step)
         if line["call"] == "vanished":
             self.vanished.append(step)
-        fault = line["pid"], str(line.get("fault"))
-        if line.get("fault") and fault != self.last_fault:  # later calls of the process answer it again
+
+    def note_fault(self, step, pid, fault):
+        """Later calls of the process answer it again; real GPUs do not tell which it is."""
+        known, first = self.fault_of.get(pid, (None, 0))
+        if first and fault in (None, known):
+            self.repeats[step] = first
+        else:
             self.faults.append(step)
-            self.last_fault = fault
+            self.fault_of[pid] = fault, step
 
     def shown(self):
         """The lanes that have something, or else the first."""
@@ -197,6 +205,8 @@ def matters(overview, key):
     for numbers, *nouns in wrong:
         if numbers:
             parts.append(f'<span class="vmm-bad">{at_step(key, numbers, *nouns)}</span>')
+    if overview.repeats:
+        parts.append(at_step(key, list(overview.repeats), "call repeats it", "calls repeat it"))
     if overview.answered:
         parts.append(at_step(key, list(overview.answered), "answered refusal", "answered refusals"))
     if overview.launches:

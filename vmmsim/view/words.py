@@ -82,6 +82,11 @@ def is_refused(line):
     return line["result"] not in (*SUCCESS, *NOT_YET) and line["call"] not in LAST_ERRORS
 
 
+def is_fault(line):
+    """Simulated GPUs say so; of real ones the error tells it."""
+    return bool(line.get("fault")) or (is_refused(line) and bool(OF_KERNELS.search(line["result"])))
+
+
 def member(values, *keys):
     """The value of the first key that is there."""
     for key in keys:
@@ -173,6 +178,7 @@ class Asked:
         self.had = {handle.memory for handle in self.process.handles.values()} if is_end else set()
         self.blocks = list(self.process.blocks.values()) if is_end else []
         self.verb = self.rest = ""
+        self.fault_before = 0  # the step of the fault that it answers again
         try:
             self.verb, _, self.rest = self.said(ASKED).partition(" ")
         except MissingField:
@@ -205,6 +211,8 @@ class Asked:
 
     def at_fault(self):
         """Which launch went wrong: real GPUs do not tell, so there it is the last one before that succeeded."""
+        if self.fault_before:
+            return f": the fault of step {self.fault_before} again, as every later call of the process does"
         pid, all_launches, inferred = self.line["pid"], self.machine.launches, ""
         step, line = all_launches.get((pid, self.line.get("fault", {}).get("launch")), (0, None))
         if "fault" not in self.line and OF_KERNELS.search(self.line["result"]):
@@ -215,7 +223,8 @@ class Asked:
             return ""
         kernels = kernels_of(line)
         kernel = f"the kernel {short(kernels[0])}" if len(kernels) == 1 else "a kernel"
-        told = f": {kernel} that {line['call']} #{line['nth']} launched in step {step} went wrong{inferred}"
+        late = ", which comes late" if inferred else ""
+        told = f"{late}: {kernel} that {line['call']} #{line['nth']} launched in step {step} went wrong{inferred}"
         return told + (self.unmapped_before(pid) if inferred else "")
 
     def unmapped_before(self, pid):

@@ -36,7 +36,7 @@ class List {
     if ("folded" in view.element.dataset) this.fold();
   }
   add_chips() {
-    const kinds = { all: "All", changes: "✚ changes", refused: "✖ refused", launches: "▸ launches" };
+    const kinds = { all: "All", changes: "✚ changes", refused: "✖ errors", launches: "▸ launches" };
     for (const [kind, words] of Object.entries(kinds))
       if (kind == "all" || this.steps.some(is_kind[kind])) this.chip(words, "kind", kind);
     if (this.data.processes > 1)

@@ -269,7 +269,7 @@ class MemoryStrip {
     all.push(of("peak", "peak"));
     if (this.element.dataset.of) return all;
     if (steps.some(is_kind.launches)) all.push(of("launch", "launch"));
-    if (steps.some(is_wrong)) all.push(of("wrong", "refused"));
+    if (steps.some(is_wrong)) all.push(of("wrong", "error"));
     return all;
   }
   add_events() {

@@ -49,7 +49,7 @@ const panel_html = `
   </dialog>`;
 const keys = [
   ["← →", "back and forward, among the calls that are listed"], ["Home End", "the first and the last step"],
-  ["n p", "the next and the previous call that changes something"], ["r", "the next refusal; Shift+R the previous"],
+  ["n p", "the next and the previous call that changes something"], ["r", "the next error; Shift+R the previous"],
   ["w s", "zoom into the strip and out; also the wheel, or drag with Shift"],
   ["a d", "in a part of the strip: earlier and later"], ["0 t", "the whole strip; calls or time as its axis"],
   ["/", "find"], ["↑ ↓", "in the list: the next call; in the picture: the next range"],
