@@ -16,7 +16,8 @@ for word in "$@"; do
       echo "usage: ./test.sh [--all] [ctest's arguments]"
       echo "Sets up what is missing, builds, and runs the tests; ./test.sh -R 01 runs those with 01 in their names."
       echo "  --all   the long ones too, which tell nothing about this machine; continuous integration runs these"
-      echo "  --matrix  what repeats a build: other toolkits and compilers, sanitizers, a bare root, wheels; -R picks"
+      echo "  --matrix  what repeats a build: other toolkits and compilers, sanitizers, a bare root, wheels,"
+      echo "          fuzzing; -R picks"
       echo "  -L lint all that have this label, the long ones too; CONTRIBUTING.md has the labels"
       echo "REQUIRE_GPU=1 ./test.sh fails where a lesson is skipped for want of a GPU, a driver or a second GPU."
       exit ;;

@@ -297,15 +297,17 @@ apt_install() {
 
 # What the tests use of the system: a browser, to see the book in, mmdebstrap, to make a bare root, and clang++.
 # Without them the set-up goes on: those tests say what is missing. It installs them for root and where CI is true only.
-# What only long tests need, emscripten, is left out where the preset given is the default; what makes a wheel for Arm
-# and runs it is for the matrix alone.
+# What only long tests need, clang++ and emscripten, is left out where the preset given is the default; what makes a
+# wheel for Arm and runs it is for the matrix alone.
 get_packages_of_tests() {
   local as_root=() missing=() name
   command -v chromium > /dev/null || command -v google-chrome > /dev/null || missing+=(chromium)
   command -v mmdebstrap > /dev/null || (( EUID != 0 )) || missing+=(mmdebstrap)
-  command -v clang++ > /dev/null || missing+=(clang)
   command -v bwrap > /dev/null || missing+=(bubblewrap)
-  [[ $1 == default ]] || command -v em++ > /dev/null || missing+=(emscripten)
+  if [[ $1 != default ]]; then
+    command -v clang++ > /dev/null || missing+=(clang)
+    command -v em++ > /dev/null || missing+=(emscripten)
+  fi
   if [[ $1 == matrix && $(uname -m) == x86_64 ]]; then
     command -v aarch64-linux-gnu-g++ > /dev/null || missing+=(g++-aarch64-linux-gnu)
     [[ -e /usr/lib/binfmt.d/qemu-aarch64.conf ]] || missing+=(qemu-user-static)
