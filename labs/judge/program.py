@@ -23,7 +23,7 @@ import time
 from labs.judge import sandbox
 from labs.judge.splice import OF_STARTER, SELECT, NotWhole, parts, spliced
 from labs.judge.splice import program as program_of
-from vmmsim.processes import descendants, end_all, end_session, reap, turns_of, waits
+from vmmsim.processes import descendants, end_all, end_session, look_at, reap, turns_of, waits
 from vmmsim.trace import source_places as places
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -216,7 +216,8 @@ def watch(process, pipes, limit):
                 return "processes"
             if shared_memory() - shared > MOST_SHARED:
                 return "memory"
-            turns = turns_of(pids)  # vmmsim itself looks now and then whether all have ended
+            # vmmsim itself looks now and then whether all have ended
+            turns = turns_of(pid for pid in pids if (look_at(f"/proc/{pid}/stat") or [""])[0] != VMMSIM.name)
             if not turns or turns != before:
                 stirred = now
             elif now - stirred > STILL:
