@@ -228,8 +228,9 @@ class Lowering {
   int address_row(const Symbol&, uint64_t offset = 0);
   int frame_row() const;
   [[noreturn]] void not_simulated(const ptx::Instruction&, const std::string& what = "");  // throws NotSimulated
-  struct State;
+  struct State;                                                                            // lowering.h
   explicit Lowering(State& state) : state_(state) {}
+  State& state() { return state_; }
 
  private:
   State& state_;
