@@ -251,7 +251,7 @@ class Vmmsim(VmmsimCase):
     # --- starting and ending
 
     def test_a_child_that_is_forked_while_threads_call(self):
-        """It is told that it has no driver, whatever the threads that it does not have were at."""
+        """It and its own child are told that they have no driver, whatever the threads that it lacks were at."""
         text = """
             #include <pthread.h>
             #include <sys/wait.h>
@@ -260,14 +260,18 @@ class Vmmsim(VmmsimCase):
             static void* call(void* unused) {
               for (int count;;) cuDeviceGetCount(&count), cuInit(0);
             }
+            static int child_is_refused(int generations) {
+              int status;
+              if (fork()) return wait(&status) > 0 && status == 3 << 8;
+              alarm(5);
+              _exit(generations > 1 && !child_is_refused(generations - 1) ? 2 : cuInit(0));
+            }
             int main(void) {
               pthread_t threads[4];
               if (cuInit(0)) return 1;
               for (int i = 0; i < 4; ++i) pthread_create(&threads[i], 0, call, 0);
-              for (int i = 0, status = 0; i < 200; ++i) {
-                if (!fork()) alarm(5), _exit(cuInit(0));
-                if (wait(&status) < 0 || status != 3 << 8) return 2;
-              }
+              for (int i = 0; i < 200; ++i)
+                if (!child_is_refused(i ? 1 : 2)) return 2;
               _exit(0);
             }"""
         self.ends(vmmsim(self.build("forks", text, LIBRARIES / "libcuda.so.1", "-pthread")), 0)
