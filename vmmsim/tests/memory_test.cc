@@ -265,8 +265,7 @@ void far() {
   EXPECT(read(0, a + 3 * MiB, 3) == "far");
 }
 
-void multicast_objects() {
-  const uint64_t before[] = {free_of(0), free_of(1)};
+void multicast_teams() {
   EXPECT(multicast_granularity(team_of(2, 5), CU_MULTICAST_GRANULARITY_MINIMUM) == page);
   EXPECT(multicast_granularity(team_of(2, 0), CU_MULTICAST_GRANULARITY_MINIMUM) == page);  // before there is a size
   REFUSED(CUDA_ERROR_INVALID_VALUE, "size is 0", multicast_create(team_of(2, 0)));
@@ -274,11 +273,9 @@ void multicast_objects() {
   REFUSED(CUDA_ERROR_INVALID_VALUE, "two GPUs at least", multicast_create(team_of(1, page)));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "there are 4", multicast_create(team_of(5, page)));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "round it up", multicast_create(team_of(2, page + 1)));
-  const Handle object = multicast_create(team_of(2, 8 * MiB));
-  const Handle memory[] = {create(8 * MiB, on_gpu(0), 0), create(4 * MiB, on_gpu(1), 0)},
-               stranger = create(page, on_gpu(2), 0);
+  const Handle object = multicast_create(team_of(2, 8 * MiB)), memory = create(8 * MiB, on_gpu(0), 0);
   REFUSED(CUDA_ERROR_INVALID_DEVICE, "no GPU 4", (multicast_add_device(object, 4), 0));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "memory's", (multicast_add_device(memory[0], 0), 0));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "memory's", (multicast_add_device(memory, 0), 0));
   multicast_add_device(object, 0);
   REFUSED(CUDA_ERROR_INVALID_VALUE, "already", (multicast_add_device(object, 0), 0));
 
@@ -286,7 +283,7 @@ void multicast_objects() {
   std::atomic<bool> started = false, added = false;
   std::thread other([&] {
     started = true;
-    multicast_bind(object, {}, 0, memory[0], 0, 8 * MiB, 0);
+    multicast_bind(object, {}, 0, memory, 0, 8 * MiB, 0);
     EXPECT(added);
   });
   while (!started) std::this_thread::yield();
@@ -295,10 +292,17 @@ void multicast_objects() {
   multicast_add_device(object, 1);
   other.join();
   REFUSED(CUDA_ERROR_INVALID_VALUE, "complete", (multicast_add_device(object, 2), 0));
-
+}
+void multicast_objects() {
+  const uint64_t before[] = {free_of(0), free_of(1)};
+  const Handle object = multicast_create(team_of(2, 8 * MiB));
+  const Handle memory[] = {create(8 * MiB, on_gpu(0), 0), create(4 * MiB, on_gpu(1), 0)},
+               stranger = create(page, on_gpu(2), 0);
+  for (int gpu : {0, 1}) multicast_add_device(object, gpu);
   auto bind = [&](size_t offset, Handle what, size_t from, size_t size, int flags = 0) {
     return multicast_bind(object, {}, offset, what, from, size, flags), 0;
   };
+  bind(0, memory[0], 0, 8 * MiB);
   REFUSED(CUDA_ERROR_INVALID_VALUE, "flags", bind(0, memory[1], 0, page, 1));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "multiples", bind(1, memory[1], 0, page));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "end of the memory", bind(0, memory[1], page, 4 * MiB));
@@ -337,10 +341,11 @@ void multicast_objects() {
   EXPECT(free_of(0) == before[0] - 8 * MiB && free_of(1) == before[1] - 4 * MiB);
   remove(mc, 8 * MiB);
   EXPECT(free_of(0) == before[0] && free_of(1) == before[1]);
-
-  // Between processes: the other binds its memory and adds the device that is missing, and is killed.
-  const Handle others =
-      multicast_create(team_of(2, page));  // a team in the order of the machine, of GPUs in its middle
+}
+void multicast_of_processes() {
+  const uint64_t before[] = {free_of(0), free_of(1)};
+  // A team in the order of the machine, of GPUs in its middle.
+  const Handle others = multicast_create(team_of(2, page));
   for (int gpu : {3, 1}) multicast_add_device(others, gpu);
   const uint64_t third = map_new(page, 3);
   multicast_bind_address(others, {}, 0, third, page, 0);
@@ -351,6 +356,7 @@ void multicast_objects() {
   EXPECT(slots.size() == 2 && !slots[0] && slots[1] == frame(page_table(3).lookup(third)));
   remove(to_others, page);
 
+  // The other process binds its memory and adds the device that is missing, and is killed.
   const Handle shared = multicast_create(team_of(2, 4 * MiB, fd_type)), mine = create(4 * MiB, on_gpu(0, fd_type), 0);
   REFUSED(CUDA_ERROR_INVALID_VALUE, "handle type too",
           (multicast_bind(shared, {}, 0, create(4 * MiB, on_gpu(3), 0), 0, page, 0), 0));
@@ -526,6 +532,8 @@ void blind() {  // sees the machine's GPU 1 alone
   EXPECT(free_of(0) == before - 4 * MiB && memory::ledger().gpu[1].free * page == free_of(0));
 }
 
+void four_gpus(Machine& m, Options& o) { m.gpus = 4, o.unsupported_ends = true; }
+
 const struct Case {
   const char* name;
   void (*run)();
@@ -543,8 +551,9 @@ const struct Case {
     {"writer", writer, true, {}},
     {"two_nodes", two_nodes, false, [](Machine& m, Options&) { m.nodes = 2; }},
     {"far", far, true, {}},
-    {"multicast_objects", multicast_objects, false,
-     [](Machine& m, Options& o) { m.gpus = 4, o.unsupported_ends = true; }},
+    {"multicast_teams", multicast_teams, false, four_gpus},
+    {"multicast_objects", multicast_objects, false, four_gpus},
+    {"multicast_of_processes", multicast_of_processes, false, four_gpus},
     {"hopeful", hopeful, false, {}},
     {"joiner", joiner, true, {}},
     {"hopeless", hopeless, true, {}},
