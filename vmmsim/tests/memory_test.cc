@@ -55,6 +55,7 @@ void machine_files() {
   const Machine machine = read_machine(file);
   EXPECT(machine.gpus == 2 && machine.memory == 1 << 30 && machine.driver == 12040 && !machine.multicast &&
          machine.vmm);
+  EXPECT(error_of("gpus = 64\nnodes = 16\nmemory = 2 MiB") == "none");  // as much as there may be
   EXPECT(error_of("gpus = 2").starts_with(": memory: "));
   EXPECT(error_of("\ngpus = 65").starts_with(":2: gpus: \"65\""));
   EXPECT(error_of("gpus").starts_with(":1: gpus: a line is"));
@@ -93,6 +94,17 @@ void frames() {
   EXPECT(read(0, whole, scattered) == std::string(scattered, 'x'));
   remove(whole, scattered);
   EXPECT(free_of(0) == before);
+}
+
+// A range of the host's memory that wraps round is not the host's, though its first page is.
+void host_ranges() {
+  alignas(4096) static char bytes[4096];
+  const auto address = reinterpret_cast<uint64_t>(bytes);
+  std::vector<size_t> sizes;
+  const auto note = [&](const Piece& piece) { sizes.push_back(piece.size); };
+  for_each_piece(0, address, sizeof bytes, both_rights, note);
+  EXPECT(sizes == std::vector<size_t>{sizeof bytes});
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "no address of CUDA", (for_each_piece(0, address, SIZE_MAX, both_rights, note), 0));
 }
 
 // Once taken from its owner an allocation is nobody's, though it is still there, and cannot be taken again.
@@ -331,6 +343,7 @@ void multicast_objects() {
   multicast_bind_address(object, {}, 0, second + page, page, 0);
   EXPECT(!std::strcmp(replicas(page_table(0).lookup(mc))[1], "bound"));
   remove(second, 4 * MiB);
+  EXPECT(end(start("breaker")) == 128 + SIGKILL);  // whoever finds that counts the bindings anew
   EXPECT(free_of(1) == before[1] - 8 * MiB && !std::strcmp(replicas(page_table(0).lookup(mc))[1], "bound"));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "this offset", (multicast_unbind(object, 1, 0, 4 * MiB), 0));
   multicast_unbind(object, 1, 0, page);
@@ -542,6 +555,7 @@ const struct Case {
 } cases[] = {
     {"machine_files", machine_files, false, {}},
     {"frames", frames, false, {}},
+    {"host_ranges", host_ranges, false, {}},
     {"owners", owners, false, {}},
     {"processes", processes, false, {}},
     {"taker", taker, true, {}},
