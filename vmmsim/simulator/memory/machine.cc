@@ -51,16 +51,10 @@ uint64_t read_bytes(const std::string& text) {
                            "\" is not a size like \"141 GiB\", \"512 MiB\" or \"2097152\", at most 1024 TiB");
 }
 
-}  // namespace
+using Keys = std::map<std::string, std::function<void(const std::string&)>>;  // what reads the value of each
 
-uint64_t read_size(const std::string& text) { return read_bytes(text) / page_size * page_size; }
-
-Machine read_machine(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw std::runtime_error(file + ": cannot be read");
-  Machine machine;
-  using Read = std::function<void(const std::string&)>;
-  std::map<std::string, Read> keys = {
+Keys keys_of(Machine& machine) {
+  Keys keys = {
       {"name",
        [&](const std::string& text) {
          if (text.empty() || text.size() >= sizeof machine.name)
@@ -98,7 +92,18 @@ Machine read_machine(const std::string& file) {
                             {"fabric_ready", &machine.fabric_ready},
                             {"one_way_peers", &machine.one_way_peers}})
     keys[key] = [value = value](const std::string& text) { *value = read_choice(text); };
+  return keys;
+}
 
+}  // namespace
+
+uint64_t read_size(const std::string& text) { return read_bytes(text) / page_size * page_size; }
+
+Machine read_machine(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw std::runtime_error(file + ": cannot be read");
+  Machine machine;
+  Keys keys = keys_of(machine);
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     line = trimmed(line.substr(0, line.find('#')));
