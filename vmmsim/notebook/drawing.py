@@ -11,9 +11,9 @@ import ctypes
 import dataclasses
 import types
 
+from vmmsim.notebook.scene import Scene, picture_file, words_of
 from vmmsim.trace.entities import Mapping
 from vmmsim.view.engine import NoEngine
-from vmmsim.view.pictures import Scene, picture_file, words_of
 from vmmsim.view.sizes import size_text
 
 MOST_MEMBERS = 64  # of a list or an object, that are looked at for names

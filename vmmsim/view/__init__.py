@@ -12,10 +12,8 @@ __all__ = [  # noqa: F822 -- __getattr__ has them
     "PAGE",
     "NoEngine",
     "NoRule",
-    "Scene",
     "fragment",
     "of_two",
-    "picture_file",
     "plural",
     "script",
     "size_text",
@@ -23,14 +21,12 @@ __all__ = [  # noqa: F822 -- __getattr__ has them
     "style_of_pages",
     "styled",
     "watch",
-    "words_of",
 ]
 MODULES = {
     "compare": ("of_two",),
     "engine": ("NoEngine",),
     "frames": ("steps",),
     "page": ("PAGE", "fragment", "script"),
-    "pictures": ("Scene", "picture_file", "words_of"),
     "sizes": ("plural", "size_text"),
     "style": ("LIGHT", "NoRule", "style_of_pages", "styled"),
 }
