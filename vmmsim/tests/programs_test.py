@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""vmmsim starts what it promises and refuses what would not be simulated: programs_test.py VMMSIM CC."""
+"""vmmsim starts what it promises and refuses what would not be simulated."""
 
 import os
 import pathlib
@@ -10,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
+
+import pytest
 
 from vmmsim.tests.vmmsim_case import (
     CLASS,
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
 """
 
 
-class Programs(VmmsimCase):
+class TestPrograms(VmmsimCase):
     # --- never mistaken for the real thing
 
     def refused(self, program, *reasons):
@@ -84,7 +84,7 @@ class Programs(VmmsimCase):
         for loader in (interpreter, self.scratch / "not there"):
             program = self.build("other loader", touch, f"-Wl,--dynamic-linker={loader}")
             self.refused(program, f"is started by {loader}, which is not there or not the loader of glibc")
-        self.assertFalse((self.scratch / "started").exists(), "the program was started to ask what it loads")
+        assert not (self.scratch / "started").exists(), "the program was started to ask what it loads"
         copy = self.scratch / "other"
         copy.write_bytes(pathlib.Path("/bin/true").read_bytes())
         copy.chmod(0o755)
@@ -100,7 +100,7 @@ class Programs(VmmsimCase):
 
     def test_programs_with_rights_of_others(self):
         if os.getuid():
-            self.skipTest("only root can make such a program")
+            pytest.skip("only root can make such a program")
         program = self.build("with_rights", "int main(void) { return 0; }")
         os.chown(program, 65534, 65534)
         for mode in (0o4755, 0o2755):
@@ -154,7 +154,7 @@ class Programs(VmmsimCase):
     def test_another_driver_by_its_path(self):
         """Without a name of its own a library is loaded from the path that it was linked by: not here."""
         program = self.build("by_path", self.CALLS_INIT, self.foreign_driver())
-        self.assertEqual(subprocess.run([program]).returncode, 34)
+        assert subprocess.run([program]).returncode == 34
         self.ends(vmmsim(program), 0)
         self.ends(vmmsim("sh", "-c", '"$0"; echo $?', program), 0, "0\n")
         loads = f"import ctypes; print(ctypes.CDLL('{self.scratch}/libcuda.so.1').cuInit(0))"
@@ -168,7 +168,7 @@ class Programs(VmmsimCase):
             program = self.build(
                 "by_search", self.CALLS_INIT, self.scratch / "libcuda.so.1", f"-Wl,-rpath,{self.scratch},{tags}"
             )
-            self.assertEqual(subprocess.run([program]).returncode, 34)
+            assert subprocess.run([program]).returncode == 34
             self.ends(vmmsim(program), 0)
         self.ends(vmmsim("sh", "-c", 'LD_LIBRARY_PATH="$1" "$0"', program, self.scratch), 0)
 
@@ -179,10 +179,10 @@ class Programs(VmmsimCase):
             "int cuInit(unsigned); int main(int n, char** a) { return n > 1 ? cuInit(0) : 0; }",
             LIBRARIES / "libcuda.so.1",
         )
-        self.assertEqual(subprocess.run([program], env=environment).returncode, 0)
+        assert subprocess.run([program], env=environment).returncode == 0
         done = subprocess.run([program, "x"], env=environment, capture_output=True, text=True)
-        self.assertEqual(done.returncode, SYSTEM_NOT_READY % 256, done)
-        self.assertIn("start the program with vmmsim", done.stderr)
+        assert done.returncode == SYSTEM_NOT_READY % 256, done
+        assert "start the program with vmmsim" in done.stderr
 
     def test_a_path_with_a_space(self):
         shutil.copytree(
@@ -201,7 +201,7 @@ class Programs(VmmsimCase):
     def is_allowed(self, *words):
         """A command that a container may not allow; skips the test there."""
         if not shutil.which(words[0]) or subprocess.run([*words, "true"], capture_output=True).returncode:
-            self.skipTest(f"{' '.join(words)} is not allowed here")
+            pytest.skip(f"{' '.join(words)} is not allowed here")
         return words
 
     def lives(self, *words):
@@ -245,11 +245,11 @@ class Programs(VmmsimCase):
         pathlib.Path(gone).touch()
         deadline = time.monotonic() + LIMIT
         while not os.path.exists(end):
-            self.assertLess(time.monotonic(), deadline, "what outlives vmmsim was ended")
+            assert time.monotonic() < deadline, "what outlives vmmsim was ended"
             time.sleep(0.01)
         text = pathlib.Path(said).read_text()
-        self.assertIn("its vmmsim has ended", text)
-        self.assertIn(f"{SYSTEM_NOT_READY} 3 0\n", text)
+        assert "its vmmsim has ended" in text
+        assert f"{SYSTEM_NOT_READY} 3 0\n" in text
 
     def test_the_first_process_of_a_pid_namespace(self):
         """Those whose parents have ended are its children."""
@@ -261,7 +261,7 @@ class Programs(VmmsimCase):
         )
         command = [*first, VMMSIM, "sh", "-c", f"{leaves * 5} wait; {looks}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
-        self.assertEqual((done.returncode, done.stdout), (1, "0\n"), done)
+        assert (done.returncode, done.stdout) == (1, "0\n"), done
 
     def test_what_the_driver_exports(self):
         """The names of CUDA, and no others; what goes before libc is in a library that has no more."""
@@ -270,24 +270,20 @@ class Programs(VmmsimCase):
             said = subprocess.run(["nm", "-D", "--defined-only", LIBRARIES / library], capture_output=True, text=True)
             return {line.split()[-1].split("@")[0] for line in said.stdout.splitlines()}
 
-        self.assertEqual({name for name in names("libcuda.so.1") if not re.match("cu[A-Z]", name)}, set())
-        self.assertIn("cuMemCreate", names("libcuda.so.1"))
-        self.assertEqual({name for name in names("libnvidia-ml.so.1") if not name.startswith("nvml")}, set())
-        self.assertEqual(
-            {name for name in names(RUNTIME) if not re.match("(__)?cuda[A-Z]|vmmsim_|libcudart", name)}, set()
-        )
-        self.assertEqual({name for name in names("libvmmsim_hook.so") if not name.startswith("la_")}, set())
+        assert {name for name in names("libcuda.so.1") if not re.match("cu[A-Z]", name)} == set()
+        assert "cuMemCreate" in names("libcuda.so.1")
+        assert {name for name in names("libnvidia-ml.so.1") if not name.startswith("nvml")} == set()
+        assert {name for name in names(RUNTIME) if not re.match("(__)?cuda[A-Z]|vmmsim_|libcudart", name)} == set()
+        assert {name for name in names("libvmmsim_hook.so") if not name.startswith("la_")} == set()
         replaced = names("libvmmsim_interposed.so")
-        self.assertTrue(
-            {"sleep", "getenv"} <= replaced and not any(name.startswith("cu") for name in replaced), replaced
-        )
+        assert {"sleep", "getenv"} <= replaced and not any(name.startswith("cu") for name in replaced), replaced
 
     def test_what_makes_no_call_loads_no_driver(self):
         for options in ([], ["--adversarial-timing"], ["--trace", self.scratch / "trace.jsonl"]):
             maps = vmmsim(*options, "cat", "/proc/self/maps").stdout
-            self.assertIn("libvmmsim_interposed.so", maps)
+            assert "libvmmsim_interposed.so" in maps
             for absent in ("libcuda.so", "libcudart.so", "libstdc++", "vmmsim-ledger"):
-                self.assertNotIn(absent, maps)
+                assert absent not in maps
 
     # --- between a program and the driver
 
@@ -318,7 +314,7 @@ class Programs(VmmsimCase):
         shim = self.build("libshim.so", self.SHIM, "-shared", "-fPIC", "-ldl")
         link = pathlib.Path(tempfile.gettempdir()) / f"vmmsim-shim-{os.getpid()}.so"  # LD_PRELOAD takes no space
         shutil.copy(shim, link)
-        self.addCleanup(link.unlink)
+        self.at_end.callback(link.unlink)
         program = self.build("allocates", self.ALLOCATES, LIBRARIES / "libcuda.so.1")
         self.ends(vmmsim(program, environment={"LD_PRELOAD": str(link)}), 0, "shim: 4096\n")
         self.ends(vmmsim("env", f"LD_PRELOAD={link}", program), 0, "shim: 4096\n")
@@ -368,7 +364,7 @@ class Programs(VmmsimCase):
         self.ends(outside, 0, "0, 0\n" + rest)
         outside = vmmsim("env", "-u", "LD_PRELOAD", "-u", "LD_LIBRARY_PATH", program, environment=refusal)
         self.ends(outside, 0, "0, 0\n" + rest)
-        self.assertIn("\nNCCL_NVLS_ENABLE=0\n", "\n" + vmmsim("env", environment=refusal).stdout)
+        assert "\nNCCL_NVLS_ENABLE=0\n" in "\n" + vmmsim("env", environment=refusal).stdout
         another = self.foreign_driver()
         self.ends(vmmsim(program, another, environment=refusal), 0, "loaded: 1\nnot set, not set\n" + rest)
         outside = vmmsim("env", "-u", "LD_AUDIT", program, another, environment=refusal)  # it loads the other one
@@ -387,11 +383,7 @@ class Programs(VmmsimCase):
     def test_the_list_of_devices(self):
         """As other programs read it, with other calls."""
         read = vmmsim("cat", "/proc/devices")
-        self.assertEqual(read.stdout.count(CLASS), 1)
-        self.assertTrue(read.stdout.startswith("Character devices:\n") and "\n\nBlock devices:\n" in read.stdout, read)
+        assert read.stdout.count(CLASS) == 1
+        assert read.stdout.startswith("Character devices:\n") and "\n\nBlock devices:\n" in read.stdout, read
         self.ends(vmmsim(sys.executable, "-c", "print(open('/proc/devices').read(), end='')"), 0, read.stdout)
-        self.assertNotIn(f"242 {CLASS}", vmmsim("sh", "-c", "unset VMMSIM; cat /proc/devices").stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()
+        assert f"242 {CLASS}" not in vmmsim("sh", "-c", "unset VMMSIM; cat /proc/devices").stdout

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: MIT-0
-"""What the tests of vmmsim from outside share: TEST VMMSIM CC"""
+"""What the tests of vmmsim from outside share."""
 
+import contextlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
-import unittest
 
+import pytest
+
+from vmmsim.tests.built import BUILT
 from vmmsim.tests.in_python import DRIVER
 
-CC, VMMSIM = sys.argv.pop(2), pathlib.Path(sys.argv.pop(1)).resolve()
+CC, VMMSIM = BUILT["cxx"], pathlib.Path(BUILT["vmmsim"])
 LIBRARIES = VMMSIM.parent.parent / "simulator"
 RUNTIME = next(path.name for path in LIBRARIES.glob("libcudart.so.*"))
 MAJOR = RUNTIME.rpartition(".")[2]
@@ -72,11 +75,13 @@ def is_gone(pid):
         return True
 
 
-class VmmsimCase(unittest.TestCase):
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory(prefix="vmmsim ")
-        self.addCleanup(scratch.cleanup)
-        self.scratch = pathlib.Path(scratch.name)
+class VmmsimCase:
+    @pytest.fixture(autouse=True)
+    def in_scratch(self):
+        """Not tmp_path: other users go into it, and its name has a space."""
+        with tempfile.TemporaryDirectory(prefix="vmmsim ") as scratch, contextlib.ExitStack() as self.at_end:
+            self.scratch = pathlib.Path(scratch)
+            yield
 
     def build(self, name, text, *options):
         """A program, or a library, from C."""
@@ -85,12 +90,12 @@ class VmmsimCase(unittest.TestCase):
         return path
 
     def ends(self, done, status, stdout="", stderr=()):
-        self.assertEqual(done.returncode, status, done)
-        self.assertEqual(done.stdout, stdout, done)
+        assert done.returncode == status, done
+        assert done.stdout == stdout, done
         for part in stderr:
-            self.assertIn(part, done.stderr)
+            assert part in done.stderr
         if not stderr:
-            self.assertEqual(done.stderr, "")
+            assert done.stderr == ""
 
     def trace(self):
         return [json.loads(line) for line in (self.scratch / "trace.json").read_text().splitlines()]
@@ -101,8 +106,8 @@ class VmmsimCase(unittest.TestCase):
             text=True,
             **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, **options},
         )
-        self.addCleanup(process.wait, LIMIT)
-        self.addCleanup(process.kill)
+        self.at_end.callback(process.wait, LIMIT)
+        self.at_end.callback(process.kill)
         if process.stdout:
-            self.addCleanup(process.stdout.close)
+            self.at_end.callback(process.stdout.close)
         return process

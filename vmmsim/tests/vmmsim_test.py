@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""vmmsim does what its options say, passes signals on and leaves nothing: vmmsim_test.py VMMSIM CC."""
+"""vmmsim does what its options say, passes signals on and leaves nothing."""
 
 import contextlib
 import fcntl
@@ -8,6 +7,7 @@ import itertools
 import os
 import pathlib
 import pty
+import re
 import resource
 import signal
 import struct
@@ -16,22 +16,21 @@ import sys
 import termios
 import threading
 import time
-import unittest
+
+import pytest
 
 from vmmsim.tests.vmmsim_case import COUNT, LIBRARIES, LIMIT, MEMORY, VMMSIM, VmmsimCase, is_gone, vmmsim
 
 
-class Vmmsim(VmmsimCase):
+class TestVmmsim(VmmsimCase):
     # --- the arguments
 
     def test_help(self):
         done = vmmsim("--help")
-        self.assertTrue(
-            done.returncode == 0 and not done.stderr and done.stdout.startswith("usage: vmmsim [options] "), done
-        )
+        assert done.returncode == 0 and not done.stderr and done.stdout.startswith("usage: vmmsim [options] "), done
         told = dict(line.split(None, 1) for line in done.stdout.partition("\nmachines:\n")[2].splitlines())
-        self.assertEqual(set(told), {path.stem for path in (LIBRARIES / "machines").glob("*.conf")})
-        self.assertFalse([name for name, what in told.items() if "SPDX" in what or len(what) < 10], told)
+        assert set(told) == {path.stem for path in (LIBRARIES / "machines").glob("*.conf")}
+        assert not [name for name, what in told.items() if "SPDX" in what or len(what) < 10], told
 
     def test_bad_arguments(self):
         usage = vmmsim("--help").stdout.partition("machines:\n")[0]
@@ -80,13 +79,13 @@ class Vmmsim(VmmsimCase):
         def count(*options):
             return vmmsim(*options, sys.executable, "-c", COUNT).stdout.split()
 
-        self.assertEqual(count(), ["0", "0", "8"])
-        self.assertEqual(count("--gpus", "3"), ["0", "0", "3"])
-        self.assertEqual(count("--machine", "one_gpu"), ["0", "0", "1"])
-        self.assertEqual(count("--machine", "one_gpu", "--gpus", "2"), ["0", "0", "2"])
+        assert count() == ["0", "0", "8"]
+        assert count("--gpus", "3") == ["0", "0", "3"]
+        assert count("--machine", "one_gpu") == ["0", "0", "1"]
+        assert count("--machine", "one_gpu", "--gpus", "2") == ["0", "0", "2"]
         own = self.scratch / "own.conf"
         own.write_text((LIBRARIES / "machines" / "one_gpu.conf").read_text().replace("gpus = 1", "gpus = 5"))
-        self.assertEqual(count("--machine", own), ["0", "0", "5"])
+        assert count("--machine", own) == ["0", "0", "5"]
         for path in (LIBRARIES / "machines").glob("*.conf"):
             self.ends(vmmsim("--machine", path.stem, "true"), 0)
 
@@ -94,14 +93,14 @@ class Vmmsim(VmmsimCase):
         script = COUNT + "print(d.cuDeviceGetCount(ctypes.byref(n)), d.cuDeviceGetCount(ctypes.byref(n)))\n"
         for error in ("CUDA_ERROR_UNKNOWN", "cudaErrorUnknown", "999"):
             done = vmmsim("--fail", f"cuDeviceGetCount:2={error}", sys.executable, "-c", script)
-            self.assertEqual(done.stdout.split(), ["0", "0", "8", "999", "0"], done)
+            assert done.stdout.split() == ["0", "0", "8", "999", "0"], done
 
     def test_trace(self):
         done = vmmsim(
             "--trace", "trace.json", sys.executable, "-c", "import os; os.chdir('/')\n" + COUNT, cwd=self.scratch
         )
-        self.assertEqual(done.stdout.split(), ["0", "0", "8"], done)
-        self.assertEqual([line["call"] for line in self.trace()], ["cuInit", "cuDeviceGetCount", "exit"])
+        assert done.stdout.split() == ["0", "0", "8"], done
+        assert [line["call"] for line in self.trace()] == ["cuInit", "cuDeviceGetCount", "exit"]
         self.ends(
             vmmsim("--trace", "/no/such/directory/file", "true"), 125, stderr=["vmmsim: ", "/no/such/directory/file"]
         )
@@ -117,7 +116,7 @@ class Vmmsim(VmmsimCase):
             vmmsim("--trace", "trace.json", sys.executable, "-c", f"import os, sys\n{COUNT}{end}", cwd=self.scratch)
             told = [(line["nth"], line["arguments"]) for line in self.trace() if line["call"] == "exit"]
             left = [] if status is None else [(1, {"status": status, "descriptors": [], "sockets": []})]
-            self.assertEqual(told, left, end)
+            assert told == left, end
 
     def test_trace_of_descriptors(self):
         """A close is told of descriptors that hold memory, and of no others."""
@@ -136,9 +135,9 @@ class Vmmsim(VmmsimCase):
         done = vmmsim("--trace", "trace.json", sys.executable, "-c", script, cwd=self.scratch)
         first, second = map(int, done.stdout.split())
         told = [line for line in self.trace() if line["call"] == "close"]
-        self.assertEqual([(line["nth"], line["arguments"]) for line in told], [(1, {"fd": second}), (2, {"fd": first})])
-        self.assertEqual([(line["device"], line["result"], line["changes"]) for line in told], [(-1, "", [])] * 2)
-        self.assertTrue(all(line["callers"] for line in told))
+        assert [(line["nth"], line["arguments"]) for line in told] == [(1, {"fd": second}), (2, {"fd": first})]
+        assert [(line["device"], line["result"], line["changes"]) for line in told] == [(-1, "", [])] * 2
+        assert all(line["callers"] for line in told)
 
     def test_slow_import(self):
         """An import waits until the process that made the memory has ended or waits itself, or for so long at most."""
@@ -185,7 +184,7 @@ class Vmmsim(VmmsimCase):
         script = MEMORY + "for address in (0, 1 << 20): cuda.cuMemUnmap(ctypes.c_uint64(address), ctypes.c_size_t(5))\n"
         command = "--explain", sys.executable, "-c", script
         plain = vmmsim(*command).stderr
-        self.assertRegex(plain, r"\A(vmmsim: cuMemUnmap\(.*\n){2}\Z")
+        assert re.search(r"\A(vmmsim: cuMemUnmap\(.*\n){2}\Z", plain)
         for columns in 20, 44, 80, 10000:
             ours, theirs = pty.openpty()
             fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -196,17 +195,17 @@ class Vmmsim(VmmsimCase):
                     while data := os.read(ours, 1 << 16):
                         told += data
             os.close(ours)
-            self.assertEqual(process.returncode, 0)
+            assert process.returncode == 0
             lines = told.decode().replace("\r\n", "\n").splitlines()
             if columns in (20, 10000):  # a terminal of no use, and one for all
-                self.assertEqual(lines, plain.splitlines())
+                assert lines == plain.splitlines()
                 continue
-            self.assertGreater(len(lines), 4)
-            self.assertLessEqual(max(map(len, lines)), columns)
-            self.assertEqual("\n".join(lines).replace("\n    ", " ") + "\n", plain)
+            assert len(lines) > 4
+            assert max(map(len, lines)) <= columns
+            assert "\n".join(lines).replace("\n    ", " ") + "\n" == plain
             for line, following in itertools.pairwise(lines):  # none is shorter than it has to be
                 if following.startswith("    "):
-                    self.assertGreater(len(line) + 1 + len(following.split()[0]), columns)
+                    assert len(line) + 1 + len(following.split()[0]) > columns
 
     def test_adversarial_timing(self):
         """No sleep, limit or alarm takes time, an end is late, and a descriptor's number is the exporter's own."""
@@ -245,8 +244,8 @@ class Vmmsim(VmmsimCase):
         done = vmmsim("--adversarial-timing", "--trace", "trace.json", sys.executable, "-c", script, cwd=self.scratch)
         self.ends(done, 0, "True\nNone True\nTrue True\n")
         told = {line["call"]: line["arguments"] for line in self.trace()}
-        self.assertEqual((told["send"], len(told["exit"]["sockets"])), ({"fds": [0, 1]}, 1))
-        self.assertEqual([line["call"] for line in self.trace()].count("sleep"), 2)
+        assert (told["send"], len(told["exit"]["sockets"])) == ({"fds": [0, 1]}, 1)
+        assert [line["call"] for line in self.trace()].count("sleep") == 2
 
     # --- starting and ending
 
@@ -310,14 +309,14 @@ class Vmmsim(VmmsimCase):
             process = self.start(self.WAIT)
             process.stdout.readline()
             process.send_signal(number)
-            self.assertEqual(process.communicate(timeout=LIMIT)[0], f"{int(number)}\nNone\n")
-            self.assertEqual(process.returncode, 0)
+            assert process.communicate(timeout=LIMIT)[0] == f"{int(number)}\nNone\n"
+            assert process.returncode == 0
 
     def test_ctrl_c_comes_once(self):
         """The terminal sends it to the program itself, and vmmsim does not send it again."""
         ours, theirs = pty.openpty()
-        self.addCleanup(os.close, ours)
-        self.addCleanup(os.close, theirs)
+        self.at_end.callback(os.close, ours)
+        self.at_end.callback(os.close, theirs)
         script = (
             f"import fcntl, os, sys, termios; fcntl.ioctl({theirs}, termios.TIOCSCTTY, 0); "
             "os.execv(sys.argv[1], sys.argv[1:])"
@@ -329,19 +328,19 @@ class Vmmsim(VmmsimCase):
             pass_fds=[theirs],
             stdout=subprocess.PIPE,
         )
-        self.addCleanup(process.kill)
+        self.at_end.callback(process.kill)
         process.stdout.readline()
         process.send_signal(signal.SIGSTOP)  # until the program has taken the first, so that a second would be seen
         os.write(ours, b"\x03")
-        self.assertEqual(process.stdout.readline(), "2\n")
+        assert process.stdout.readline() == "2\n"
         process.send_signal(signal.SIGCONT)
-        self.assertEqual(process.communicate(timeout=LIMIT)[0], "None\n")
-        self.assertEqual(process.returncode, 0)
+        assert process.communicate(timeout=LIMIT)[0] == "None\n"
+        assert process.returncode == 0
 
     def test_killed_it_takes_the_program_along(self):
         process = self.start(self.WAIT)
         program = int(process.stdout.readline())
-        self.assertFalse(is_gone(program))
+        assert not is_gone(program)
         process.kill()
         end = time.monotonic() + LIMIT
         while not is_gone(program) and time.monotonic() < end:
@@ -349,15 +348,15 @@ class Vmmsim(VmmsimCase):
         left = not is_gone(program)
         if left:
             os.kill(program, signal.SIGKILL)
-        self.assertFalse(left, "the program outlives vmmsim")
+        assert not left, "the program outlives vmmsim"
 
     def test_nothing_is_left_behind(self):
         places = [pathlib.Path("/dev/shm"), self.scratch]
         before = [sorted(os.listdir(place)) for place in places]
         process = self.start(COUNT, start_new_session=True, env={**os.environ, "TMPDIR": str(self.scratch)})
         process.communicate(timeout=LIMIT)
-        self.assertEqual(before, [sorted(os.listdir(place)) for place in places])
-        with self.assertRaises(ProcessLookupError):
+        assert before == [sorted(os.listdir(place)) for place in places]
+        with pytest.raises(ProcessLookupError):
             os.killpg(process.pid, 0)
 
     def test_the_program_has_no_open_files_of_vmmsim(self):
@@ -411,18 +410,18 @@ free(address)
                 script, ["--gpus", "2", "--warn-at", size], stdin=subprocess.PIPE, stderr=subprocess.PIPE
             )
             deadline = threading.Timer(LIMIT, process.kill)
-            self.addCleanup(deadline.cancel)
+            self.at_end.callback(deadline.cancel)
             deadline.start()
             said = "".join(process.stderr.readline() for _ in range(lines))
             said += process.communicate("\n")[1]
-            self.assertEqual((process.returncode, said.count("\n")), (0, lines), said)
+            assert (process.returncode, said.count("\n")) == (0, lines), said
             return said
 
         said = run("62MiB", 1)
         # It may look amid the fill.
-        self.assertRegex(said, r"^vmmsim: simulated memory takes 6[234] MiB of this machine's, and ")
-        self.assertIn("give each GPU less, for instance --memory ", said)
-        self.assertEqual(run("66MiB", 0), "")
+        assert re.search(r"^vmmsim: simulated memory takes 6[234] MiB of this machine's, and ", said)
+        assert "give each GPU less, for instance --memory " in said
+        assert run("66MiB", 0) == ""
 
     def test_limits_of_a_process(self):
         self.ends(
@@ -436,7 +435,3 @@ free(address)
 
         self.ends(vmmsim("true", preexec_fn=limit), 0, stderr=["8.0 GiB", "ulimit -v", "--memory"])
         self.ends(vmmsim("--memory", "1GiB", "true", preexec_fn=limit), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()
