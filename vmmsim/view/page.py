@@ -7,8 +7,7 @@
 
 A view holds what there was when, as lives.py has it, compressed and in letters; the script unpacks that and draws the
 step that is looked at, and above it the strip of memory. What comes from a recording is there, and in text that is
-escaped: nothing of it becomes a tag. Without scripts what matters and the list of the calls show; the pictures on paper
-the script draws.
+escaped: nothing of it becomes a tag. Without scripts what matters and the list of the calls show.
 """
 
 import base64
@@ -53,7 +52,7 @@ META = """<meta name="generator" content="vmmsim">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
 script-src 'sha256-{hash}'">"""
 
-# What stands in <noscript> costs nothing while there are scripts; for paper the script takes it from there.
+# What stands in <noscript> costs nothing while there are scripts.
 FRAGMENT = """<div class="vmm-view" data-key="{key}"{marks}>
 <p class="vmm-about">{about}</p>
 {notes}{overview}<noscript><div class="vmm-still">
@@ -86,13 +85,13 @@ def fragment(recording, steps, id, has_pictures=False):
     the calls folded. A page of a book has pictures of its moments."""
     pictures = "<p>Without scripts the pictures on this page show the moments that matter.</p>\n"
     opens_at = next((step.number for step in steps if step.kind == "changes" and FIRST.match(step.call)), 1)
-    still, mark = (pictures, " data-pictured") if has_pictures else (calls(steps), "")
-    return view(recording, steps, f"{id}-step", still, f' data-folded data-opens="{opens_at}"{mark}')
+    still = pictures if has_pictures else calls(steps)
+    return view(recording, steps, f"{id}-step", still, f' data-folded data-opens="{opens_at}"')
 
 
 def view(recording, steps, key, still, marks=""):
-    """still: what shows without scripts, and on paper. marks: data-alone, so that keys work all over the page;
-    data-folded, the list of the calls; data-pictured, the page has pictures; data-opens, at a step."""
+    """still: what shows without scripts. marks: data-alone, so that keys work all over the page; data-folded, the list
+    of the calls; data-opens, at a step."""
     about = recording.about
     facts = [about.get("where", ""), counted(steps)]
     if about.get("status"):
@@ -168,7 +167,6 @@ def packed(recording, steps):
             for device, changes in steps.overview.shown().items()
         ],
         "times": recording.times(),
-        "names": variables(steps.lives),
         "sources": {name: recording.source(name) for name in sorted(sources)},
         "columns": {**columns, "owner": [owners[step.owner] for step in steps]},
         "frames_of_code": steps.callers.frames,
@@ -188,12 +186,6 @@ def drawn(steps):
         "faults": steps.faults,
         "spoken": steps.spoken,
     }
-
-
-def variables(lives):
-    """Names of reservations that the source has for them."""
-    names = {re.sub(r"^R\d+ \((.*)\)$", r"\1", name) for _, name, *_ in lives.reservations}
-    return sorted(name for name in names if not re.fullmatch(r"R\d+", name))
 
 
 def style():

@@ -11,7 +11,7 @@ class List {
     this.row = 1.6 * parseFloat(getComputedStyle(document.documentElement).fontSize);
     this.room = make("div");  // gives the list its height
     this.listed = this.steps.map((_, index) => index + 1);  // the numbers of the steps in it
-    this.chosen = { kind: "all", process: -1, words: "" };
+    this.chosen = { kind: "all", words: "" };
     this.search.addEventListener("input", () => {
       this.choose(this.chosen.words = this.search.value);
       const number = view.lives.step_in(this.search.value);
@@ -38,16 +38,12 @@ class List {
   add_chips() {
     const kinds = { all: "All", changes: "✚ changes", refused: "✖ errors", launches: "▸ launches" };
     for (const [kind, words] of Object.entries(kinds))
-      if (kind == "all" || this.steps.some(is_kind[kind])) this.chip(words, "kind", kind);
-    if (this.data.processes > 1)
-      for (const process of [...new Set(this.steps.map((step) => step.process))].sort((one, other) => one - other))
-        this.chip(`P${process + 1}`, "process", process);
+      if (kind == "all" || this.steps.some(is_kind[kind])) this.chip(words, kind);
   }
-  chip(words, property, value) {
-    const button = make("button", { type: "button" }), { chosen } = this;
-    button.addEventListener("click", () =>
-      this.choose(chosen[property] = property == "process" && chosen.process == value ? -1 : value));
-    this.chips.push({ button, words, property, value });
+  chip(words, kind) {
+    const button = make("button", { type: "button" });
+    button.addEventListener("click", () => this.choose(this.chosen.kind = kind));
+    this.chips.push({ button, words, kind });
     this.filter.append(button);
   }
   fold() {
@@ -56,17 +52,14 @@ class List {
     calls.append(this.filter, this.list);
   }
 
-  fits(kind, process, has) {
-    return (step, index) => is_kind[kind](step) && (process < 0 || step.process == process) && has(step, index + 1);
-  }
   choose() {
     const { chosen, steps } = this, has = this.view.lives.fits_words(chosen.words);
-    const fits = this.fits(chosen.kind, chosen.process, has);
-    this.listed = steps.flatMap((step, index) => fits(step, index) ? [index + 1] : []);
-    for (const { button, words, property, value } of this.chips) {
-      const its = { ...chosen, [property]: value };
-      button.textContent = `${words} (${steps.filter(this.fits(its.kind, its.process, has)).length})`;
-      button.setAttribute("aria-pressed", chosen[property] == value);
+    const found = steps.flatMap((step, index) => has(step, index + 1) ? [index + 1] : []);
+    for (const { button, words, kind } of this.chips) {
+      const its = found.filter((number) => is_kind[kind](steps[number - 1]));
+      if (chosen.kind == kind) this.listed = its;
+      button.textContent = `${words} (${its.length})`;
+      button.setAttribute("aria-pressed", chosen.kind == kind);
     }
     this.list.classList.toggle("vmm-nothing", !this.listed.length);
     this.drawn = "";

@@ -156,25 +156,4 @@ class Picture {
       return line;
     }));
   }
-
-  // As a file, with the colours that it has in the view.
-  save() {
-    const { at, element } = this.view, in_svg = this.of(at).replace("<svg ", `<svg xmlns="${svg}" `);
-    const picture = new DOMParser().parseFromString(in_svg, "image/svg+xml").documentElement;
-    const [, , width, height] = picture.getAttribute("viewBox").split(" ");
-    const computed = getComputedStyle(element), rules = [...document.styleSheets]
-      .flatMap((sheet) => [...sheet.cssRules])
-      .filter(({ selectorText: its }) => its?.startsWith(".vmm-picture ")).map((rule) => rule.cssText);
-    const colours = new Set([...rules.join().matchAll(/var\((--vmm-\w+)\)/g)].map(([, colour]) => colour));
-    const style = document.createElementNS(svg, "style");
-    const values = [...colours].map((colour) => `${colour}: ${computed.getPropertyValue(colour)}`);
-    style.textContent = [`svg { ${values.join("; ")} }`, ...rules].join("\n");
-    picture.prepend(style, shape(picture, 0, 0, width, "vmm-paper", { height }));
-    picture.setAttribute("width", width);
-    picture.setAttribute("height", height);
-    const file = new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" });
-    const address = URL.createObjectURL(file);
-    make("a", { href: address, download: `step_${at}.svg` }).click();
-    setTimeout(() => URL.revokeObjectURL(address), 1000);
-  }
 }

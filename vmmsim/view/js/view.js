@@ -12,7 +12,6 @@ const panel_html = `
       <button type="button">Picture</button><button type="button">All reservations</button>
       <button type="button">Who holds it</button>
     </span>
-    <a class="vmm-link">Link to this step</a><button type="button" class="vmm-save">Save picture</button>
     <button type="button" class="vmm-ask" aria-label="Help">?</button>
   </div></div>
   <div class="vmm-columns">
@@ -68,7 +67,6 @@ class View {
     this.part = (name) => this.panel.querySelector(`.vmm-${name}`);
     element.append(this.panel);
     element.classList.add("vmm-live");
-    this.part("link").hidden = !this.has_address;
     this.strips = [...element.querySelectorAll(".vmm-strip"), ...document.querySelectorAll(`[data-of="${this.key}"]`)]
       .map((each) => new MemoryStrip(this, each));
     [this.strip] = this.strips;
@@ -89,7 +87,6 @@ class View {
       this.picture.resized();
       if (this.tab == tab_of.map) this.picture.draw_map();
     });
-    element.printed = () => this.printed();
   }
   add_buttons() {
     const { part, list } = this;
@@ -99,7 +96,6 @@ class View {
     this.controls.forEach((button, index) => button.addEventListener("click", does[index]));
     this.tabs = [...part("tabs").children];
     this.tabs.forEach((tab, index) => tab.addEventListener("click", () => this.show_tab(index)));
-    part("save").addEventListener("click", () => this.picture.save());
     this.name_regions();
     this.help = part("help");
     part("ask").addEventListener("click", () => this.help.showModal());
@@ -174,18 +170,14 @@ class View {
     return [`step ${at} of ${this.last}: ${this.steps[at - 1].call}`, ...this.held_at(at).map(({ words }) => words)]
       .join("; ");
   }
-  // Calls, results and names of variables as code, steps as links.
+  // Calls and results as code, steps as links.
   with_code(text) {
     return text.split(/(step \d+)/).flatMap((part, index) =>
       index % 2 ? [make("a", { href: `#${this.key}=${part.slice(5)}` }, part)] : this.as_code(part));
   }
   as_code(text) {
-    const code = /^(cu(da)?[A-Z]\w*|CU(DA)?_[A-Z_]+)$/, parts = text.split(/([A-Za-z_](?:[\w[\]]|->|\.(?=\w))*)/);
-    return parts.map((word, index) => {
-      const may_be_name = ["reservation", "gives", "frees", "of"].includes(parts[index - 2]);
-      const is_name = may_be_name && this.data.names.includes(word);
-      return index % 2 && (code.test(word) || is_name) ? make("code", {}, word) : word;
-    });
+    const parts = text.split(/\b(cu(?:da)?[A-Z]\w*|CU(?:DA)?_[A-Z_]+)\b/);
+    return parts.map((word, index) => index % 2 ? make("code", {}, word) : word);
   }
 
   // --- What is shown of a step: its picture, all reservations, or who holds what
@@ -199,7 +191,6 @@ class View {
     this.tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", index == this.tab));
     if (this.tab == tab_of.map) this.picture.draw_map();
     if (this.tab == tab_of.held) this.part("held").replaceChildren(...new Held(this.lives, this.key, this.at).parts());
-    this.part("link").href = this.address();
   }
 
   // --- Addresses. One to something else is not ours, and one to what is no step leads to the nearest.
@@ -212,7 +203,6 @@ class View {
   }
   write_later() {  // since browsers refuse many of these in a row
     clearTimeout(this.timer);
-    this.part("link").href = this.address();
     this.timer = setTimeout(() => this.write_address(), 300);
   }
   meant(hash) {
@@ -240,7 +230,7 @@ class View {
     addEventListener("hashchange", () => this.follow());
     this.element.addEventListener("click", (event) => {  // links to steps: those of a page reach what is in it too
       const link = event.target.closest?.("a[href^='#']"), its = link && this.meant(link.getAttribute("href"));
-      if (!its || link.matches(".vmm-link")) return;
+      if (!its) return;
       event.preventDefault();
       const leads_on = its.tab == tab_of.held || this.tab == tab_of.held;
       this.go(its.number, { push: true, tab: leads_on ? its.tab : this.tab });
@@ -289,30 +279,6 @@ class View {
     else this.list.leave();
   }
 
-  // What is printed: the step that is shown, and where the page has no pictures of its own the first change, the first
-  // refusal, the peak and the end.
-  printed() {
-    const totals = this.data.lanes.flatMap(([, changes]) => changes.map(([step, ...held]) => [sum(held), step]));
-    const [, peak] = totals.reduce((most, each) => (each[0] > most[0] ? each : most));
-    const first = (kind) => this.steps.findIndex(is_kind[kind]) + 1;
-    const moments = "pictured" in this.element.dataset ? [] : [first("changes"), first("refused"), peak, this.last];
-    const ordered = moments.filter(Boolean).sort((one, other) => one - other);
-    return [...new Set([this.at, ...ordered])].map((number) => {
-      const figure = make("figure", { class: "vmm-printed" }), { words, explanation } = this.steps[number - 1];
-      figure.innerHTML = this.picture.of(number);
-      figure.append(make("figcaption", {}, `Step ${number} of ${this.last}. ${words} ${explanation}`));
-      return figure;
-    });
-  }
-}
-
-// What shows without scripts: on paper too, after the pictures.
-function show_still() {
-  for (const still of document.querySelectorAll(".vmm-view > noscript")) still.outerHTML = still.textContent;
-  for (const view of document.querySelectorAll(".vmm-live")) {
-    for (const printed of view.querySelectorAll(".vmm-printed")) printed.remove();
-    if (view.printed) view.querySelector(".vmm-still").prepend(...view.printed());
-  }
 }
 
 async function begin(element) {
@@ -322,12 +288,9 @@ async function begin(element) {
   } catch (error) {
     element.prepend(make("p", {}, `This browser cannot unpack the steps (${error}). A newer one can.`));
     element.classList.remove("vmm-live");
-    show_still();
+    const still = element.querySelector("noscript");
+    still.outerHTML = still.textContent;
   }
 }
 
-document.addEventListener("DOMContentLoaded", () => {
-  matchMedia("print").addEventListener("change", ({ matches }) => matches && show_still());
-  addEventListener("beforeprint", show_still);
-  document.querySelectorAll(".vmm-view").forEach(begin);
-});
+document.addEventListener("DOMContentLoaded", () => document.querySelectorAll(".vmm-view").forEach(begin));
