@@ -27,11 +27,8 @@ class Lives {
     return [born, died, ...inside.flatMap(steps_of_mapping), ...memories.flatMap((nth) => this.steps_of_memory(nth))]
       .sort((a, b) => a - b);
   }
-  is_there(at, born, died) {
-    return born <= at && (!died || died > at);
-  }
   now_mapped(number, at) {
-    return this.mapped_in[number].filter(([, , , , born, died]) => this.is_there(at, born, died));
+    return this.mapped_in[number].filter(([, , , , born, died]) => is_there(at, born, died));
   }
   was_mapped(number, at) {  // or is unmapped in this step
     return this.mapped_in[number].filter(([, , , , born, died]) => born <= at && (!died || died >= at));

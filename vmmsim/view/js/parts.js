@@ -2,7 +2,6 @@
 // What the other files use: sizes, elements, what is packed.
 const units = [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]];
 const most = 400;  // rows, or events, that are put into the page at once
-const svg = "http://www.w3.org/2000/svg";
 
 function size_text(size) {  // as sizes.py has it
   for (const [unit, bytes] of units)
@@ -37,16 +36,6 @@ function make(tag, attributes = {}, ...inside) {
   element.append(...inside);
   return element;
 }
-function shape(parent, x, y, width, kind, attributes = {}) {
-  const rect = document.createElementNS(svg, "rect");
-  for (const [name, value] of Object.entries({ class: kind, x, y, width, height: 22, ...attributes }))
-    rect.setAttribute(name, value);
-  if (attributes["data-about"]) rect.append(document.createElementNS(svg, "title"));
-  if (rect.firstChild) rect.firstChild.textContent = attributes["data-about"];
-  parent.append(rect);
-  return rect;
-}
-
 function grouped(things, key_of) {
   const groups = new Map();
   for (const thing of things) {

@@ -4,23 +4,19 @@ const narrowest = 340, samples = 24;
 
 class Picture {
   constructor(view) {
-    const part = view.part;
-    Object.assign(this, { view, data: view.data, lives: view.lives, scroll: part("scroll"), tip: part("tip"),
-      life: part("life"), map: part("map"), pinned: null, marked: [] });
-    const range_of = (target) => target.closest?.("[data-about]"), { scroll, tip } = this;
-    const tell = ({ target }) => range_of(target) && this.tell(range_of(target));
-    scroll.addEventListener("pointerover", tell);
-    part("frame").addEventListener("pointerleave", () => {
-      const focused = scroll.contains(document.activeElement) && range_of(document.activeElement);
-      if (focused) this.tell(focused);
+    const part = view.part, sight = part("sight");
+    Object.assign(this, { view, data: view.data, lives: view.lives, scroll: part("scroll"), map: part("map"),
+      tip: sight.lastElementChild, sight, life: part("life"), pinned: null, marked: [] });
+    const range_of = (target) => target.closest?.("[data-about]"), { scroll } = this;
+    const tell = ({ target }) => {
+      const range = range_of(target) ?? (sight.contains(document.activeElement) && range_of(document.activeElement));
+      if (range) this.tell(range);
       else this.hide();
-    });
-    scroll.addEventListener("pointerout", ({ target, relatedTarget }) => {
-      if (range_of(target) && relatedTarget != tip && !range_of(relatedTarget ?? tip)) this.hide();
-    });
-    scroll.addEventListener("focusin", tell);
-    for (const event of ["focusout", "scroll"]) scroll.addEventListener(event, () => this.hide());
-    part("sight").addEventListener("click", ({ target }) => {
+    };
+    for (const event of ["pointerover", "focusin"]) sight.addEventListener(event, tell);
+    for (const event of ["pointerleave", "focusout"]) sight.addEventListener(event, () => this.hide());
+    sight.addEventListener("scroll", () => this.hide(), true);
+    sight.addEventListener("click", ({ target }) => {
       const element = target.closest("[data-pin]"), elided = target.closest("[data-unfold]");
       if (element) this.pin(element);
       else if (elided) view.show_tab(elided.dataset.unfold == "held" ? 2 : 1);
@@ -54,30 +50,34 @@ class Picture {
     const { last } = this.view, every = Math.max(1, Math.ceil(last / samples));
     for (let number = last; number > 0; number -= every) this.drawn(number);
   }
-  ranges() {
-    return [...this.scroll.querySelectorAll("[data-about]")];
+  ranges(place = this.scroll) {
+    return [...place.querySelectorAll("[data-about]")];
+  }
+  name_ranges(place) {
+    for (const range of this.ranges(place)) {
+      range.tabIndex = -1;
+      range.setAttribute("role", range.dataset.pin ? "button" : "img");
+      range.setAttribute("aria-label", range.dataset.about);
+    }
   }
   draw() {
     const focused = this.ranges().indexOf(document.activeElement);
     this.hide();
     this.scroll.innerHTML = this.of(this.view.at);
+    this.name_ranges(this.scroll);
     const now = this.ranges();
-    for (const range of now) {
-      range.tabIndex = -1;
-      range.setAttribute("role", range.dataset.pin ? "button" : "img");
-      range.setAttribute("aria-label", range.dataset.about);
-    }
     if (this.pinned) this.show_life();
     this.mark();
     if (focused >= 0) (now[Math.min(focused, now.length - 1)] ?? this.scroll).focus({ preventScroll: true });
   }
   draw_map() {
-    const map = new ReservationMap(this.data, this.lives, this.view.at, Math.max(300, this.map.clientWidth - 30));
+    const map = new ReservationMap(this.lives, this.view.at, Math.max(300, this.map.clientWidth - 30));
     this.map.replaceChildren(...map.parts());
+    this.name_ranges(this.map);
     this.mark();
   }
-  focus_next(way) {
-    const ranges = this.ranges(), now = ranges.indexOf(document.activeElement);
+  focus_next(place, way) {
+    const ranges = this.ranges(place), now = ranges.indexOf(document.activeElement);
     ranges.at(now < 0 ? (way > 0 ? 0 : -1) : Math.min(Math.max(now + way, 0), ranges.length - 1))?.focus();
   }
 
@@ -109,7 +109,7 @@ class Picture {
     this.marked = [];
     const { pinned, view } = this;
     if (!pinned) return;
-    for (const element of view.panel.querySelectorAll(".vmm-sight [data-pin]")) {
+    for (const element of this.sight.querySelectorAll("[data-pin]")) {
       const its = this.lives.meant(element.dataset.pin, view.at);
       const can_hold = !its.is_whole || this.map.contains(element);
       const [may, what] = pinned.is_whole ? [its.is_whole, "reservations"] : [can_hold, "memory"];

@@ -59,7 +59,7 @@ class MemoryStrip {
     const processes = by(all, "process"), of_one = processes.length == 1;
     const lanes = processes.flatMap(([process, its]) => by(its, "thread").map(([thread, some], _, { length }) =>
       [length == 1 ? of_one ? "calls" : `process ${process + 1}`
-        : `${of_one ? "" : `process ${process + 1}, `}thread ${thread + 1}`, some]));
+        : `${of_one ? "" : `P${process + 1}, `}thread ${thread + 1}`, some]));
     const shown = lanes.length <= most_lanes ? lanes
       : processes.map(([process, its]) => [of_one ? "calls" : `process ${process + 1}`, its]);
     return shown.map(([name, its]) => this.row("events", [name], () => this.events(its)));

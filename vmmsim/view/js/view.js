@@ -34,10 +34,10 @@ const panel_html = `
       <details class="vmm-refused-words" hidden><summary></summary><p></p></details>
       <div class="vmm-frame">
         <div class="vmm-scroll" tabindex="0" role="group" aria-label="Address spaces and memory"></div>
-        <div class="vmm-tip" aria-hidden="true" hidden></div>
       </div>
       <div class="vmm-map" tabindex="0" role="region" aria-label="All reservations, to scale" hidden></div>
       <div class="vmm-held" tabindex="0" role="region" aria-label="Who holds it" hidden></div>
+      <div class="vmm-tip" aria-hidden="true" hidden></div>
     </div>
   </div>
   <dialog class="vmm-help" aria-label="Keys">
@@ -260,9 +260,10 @@ class View {
       return;
     }
     if (target.matches?.("textarea, select, input:not([type=range])")) return;
-    const upward = { ArrowUp: -1, ArrowDown: 1 }[name], is_pin = target.closest?.(".vmm-scroll [data-pin]");
+    const upward = { ArrowUp: -1, ArrowDown: 1 }[name], is_pin = target.closest?.("[data-pin]");
+    const place = target.closest?.(".vmm-scroll, .vmm-map");
     if (upward && target == list.list) this.go_listed(upward);
-    else if (upward && picture.scroll.contains(target)) picture.focus_next(upward);
+    else if (upward && place) picture.focus_next(place, upward);
     else if ((name == "Enter" || name == " ") && is_pin) picture.pin(target);
     else if (this.by_letter[name] && this.letters.checked) this.by_letter[name]();
     else if (target.closest?.(".vmm-strip") || event.shiftKey) return;  // it knows these keys
