@@ -42,12 +42,15 @@ class Answer:
 def read(lab):
     """(what is said of the starter, answers) as the lab's file and labs/alternatives.json have them."""
     about, *paragraphs = (pathlib.Path(__file__).parent / f"{lab.name}.txt").read_text().split("\n\n")
-    answers = [Answer(lab, title, its["change"]) for title, its in lab.alternatives().items()]
+    answers, fails = [Answer(lab, title, its["change"]) for title, its in lab.alternatives().items()], ""
     for paragraph in paragraphs:
         change = [f"{line:2}" for line in paragraph.splitlines() if line[0] in "-+ ."]
         its = dict(line.split(": ", 1) for line in paragraph.splitlines() if line[0] not in "-+ .")
-        title = its.pop("right", "") or its.pop("wrong")
-        answers.append(Answer(lab, title, change, **its))
+        if "right" in its:
+            answers.append(Answer(lab, its["right"], change))
+        else:
+            fails = its.get("fails", fails)
+            answers.append(Answer(lab, its["wrong"], change, fails, its["says"]))
     return about.removeprefix("starter: "), answers
 
 
