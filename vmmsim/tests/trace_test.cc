@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT-0
-// What writes a trace, by itself: texts as JSON, a line that does not fit, a file that the program closes.
+// What writes a trace, by itself: texts as JSON, a line that does not fit, a file that the program closes, arguments.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include "../trace/arguments.h"
 #include "../trace/line.h"
 
 namespace {
@@ -20,6 +22,7 @@ int failures = 0;
 void check_texts() {
   using trace::quoted;
   CHECK(quoted("a\"b\\c\n\x01") == R"("a\"b\\c\u000a\u0001")");
+  CHECK(quoted("\x7f") == R"("\u007f")");
   CHECK(quoted("\xc3\xb6 \xf0\x9f\x98\x80") == "\"\xc3\xb6 \xf0\x9f\x98\x80\"");  // it is UTF-8
   CHECK(quoted("\xf6") == R"("\udcf6")");
   CHECK(quoted("\xc3") == R"("\udcc3")");                      // the begin of a letter
@@ -38,6 +41,8 @@ void check_line() {
   CHECK(whole.ends_with(std::string(R"("explanation":"","version":)") + trace::version + "}\n"));
   const std::string second = trace::text_of({.number = 2, .call = "cuInit", .nth = 4});
   CHECK(second.ends_with("\"explanation\":\"\"}\n"));
+  const std::string unnumbered = trace::text_of({.number = 0, .call = "vanished", .nth = 1});
+  CHECK(unnumbered.find("\"version\":") != std::string::npos);  // it may be the first that is written
   char room[64];
   std::memset(room, '#', sizeof room);
   CHECK(trace::write_line(line, room, 32) == whole.size());
@@ -56,12 +61,32 @@ void check_file() {
   char text[16] = "";
   const int again = open(name, O_RDONLY);
   CHECK(read(again, text, sizeof text) == 4 && !std::memcmp(text, "one\n", 4));
+  const int full = open(name, O_WRONLY);
   unlink(name);
 
   int ends[2];
   CHECK(pipe(ends) == 0);
   close(ends[0]);
   CHECK(trace::write_whole(ends[1], "nobody reads this\n") == EPIPE);  // and no SIGPIPE
+
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small = {8, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  CHECK(trace::write_whole(full, "more than 8 bytes\n") == EFBIG);  // and no SIGXFSZ
+  setrlimit(RLIMIT_FSIZE, &before);
+}
+
+// Descriptors are shown up to the first that the call refuses.
+void check_arguments() {
+  const CUmemAccessDesc all[] = {{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_NONE},
+                                 {{CUmemLocationType(9), 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+                                 {{CU_MEM_LOCATION_TYPE_DEVICE, 2}, CU_MEM_ACCESS_FLAGS_PROT_READ}};
+  const CUmemAccessDesc* const desc = all;
+  const size_t count = 3;
+  CHECK(trace::value_of(trace::Call("cuMemSetAccess", "desc, count", desc, count), 0, nullptr) ==
+        R"([{"location":{"type":"CU_MEM_LOCATION_TYPE_DEVICE","id":0},"flags":"CU_MEM_ACCESS_FLAGS_PROT_NONE"},)"
+        R"({"location":{"type":9,"id":1},"flags":"CU_MEM_ACCESS_FLAGS_PROT_READWRITE"}])");
 }
 
 }  // namespace
@@ -70,6 +95,7 @@ int main() {
   check_texts();
   check_line();
   check_file();
+  check_arguments();
   std::puts(failures ? "FAILED" : "OK");
   return failures != 0;
 }
