@@ -203,6 +203,9 @@ void test_copies() {
   CHECK(cudaGraphExecMemsetNodeSetParams(exec, fill, &changed));
   launch(exec);
   EXPECT(at_home[16] == 0, "%d", at_home[16]);
+  CHECK(cudaGraphNodeSetEnabled(exec, fill, 0));
+  launch(exec);
+  EXPECT(at_home[16] == 15, "a memset that is switched off was done: %d", at_home[16]);
   changed.height = 2;
   REFUSED(cudaErrorInvalidValue, cudaGraphExecMemsetNodeSetParams(exec, fill, &changed));
   REFUSED(cudaErrorInvalidValue,
