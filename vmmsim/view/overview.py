@@ -17,13 +17,13 @@ from vmmsim.processes import signal_name
 from vmmsim.trace.line import ENDS
 from vmmsim.view.lives import ORDINARY, VMM
 from vmmsim.view.sizes import plural, size_text
-from vmmsim.view.words import ALIKE, is_fault, is_refused
+from vmmsim.view.words import alike, is_fault, is_refused
 
 LAUNCHES = "cudaLaunchKernel", "cudaGraphLaunch"
 
 
 def is_launch(line):
-    return ALIKE.get(line["call"], line["call"]) in LAUNCHES and not is_refused(line)
+    return alike(line["call"]) in LAUNCHES and not is_refused(line)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -39,6 +39,20 @@ ASKED = {  # what a call is to do: a verb, and the rest; or a function that says
     "cuMemGetAccess": lambda call: f"ask what {location(call.argument('location'))} may do at {call.at('ptr')}",
     "cuMemGetAllocationPropertiesFromHandle": lambda call: f"ask for the properties of {call.memory()}",
     "cuMulticastGetGranularity": lambda call: f"ask for the {call.granularity()} granularity of a multicast object",
+    "cuMemGetAllocationGranularity": lambda call: (
+        f"ask for the {call.granularity()} granularity of memory of {call.where()}"
+    ),
+    "cuMemExportToShareableHandle": lambda call: f"export {call.memory()} as {call.kind('handleType')}",
+    "cuMemImportFromShareableHandle": lambda call: f"import what {call.kind('shHandleType')} stands for",
+    "cuDeviceCanAccessPeer": lambda call: (
+        f"ask whether {call.device('dev', 'device')} can access memory of {call.peer()}"
+    ),
+    "cudaDeviceEnablePeerAccess": lambda call: f"let {call.own()} access ordinary memory of {call.peer()}",
+    "cudaDeviceDisablePeerAccess": lambda call: f"end the access of {call.own()} to ordinary memory of {call.peer()}",
+    "cuMulticastCreate": lambda call: f"make a multicast object of {call.team()}",
+    "cuMulticastBindMem": lambda call: (
+        f"bind {sized(call.number('size'))} of {call.memory('memHandle')} to {call.memory('mcHandle')}"
+    ),
     "cuMulticastAddDevice": lambda call: f"add {call.device('dev')} to the team of {call.memory('mcHandle')}",
     "cuMulticastBindAddr": lambda call: f"bind the {call.range('memptr')} to {call.memory('mcHandle')}",
     "cuMulticastUnbind": lambda call: f"unbind what {call.device('dev')} has bound to {call.memory('mcHandle')}",
@@ -56,14 +70,37 @@ ANSWERED = {  # what it answers if it succeeds
     "sleep": "The process sleeps, and here no sleep takes time.",
     "cuMemCreate": lambda call: f"gives a handle of allocation #{call.answered_memory('handle').nth}",
     "cuMemGetAccess": lambda call: f"answers {right(call.answered_number('flags'))}",
-    "cuMemGetAllocationGranularity": lambda call: f"answers {sized(member(call.outputs, 'granularity'))}",
-    "cuMulticastGetGranularity": lambda call: f"answers {sized(member(call.outputs, 'granularity'))}",
+    "cuMemGetAllocationGranularity": lambda call: f"answers {call.answered_size('granularity')}",
+    "cuMulticastGetGranularity": lambda call: f"answers {call.answered_size('granularity')}",
     "cuMulticastCreate": lambda call: f"gives a handle of multicast object #{call.answered_memory('mcHandle').nth}",
     "cudaMalloc": lambda call: f"gives it at {call.answered_number('devPtr', 'dptr', 'ptr', 'pHost', 'pp'):#x}",
+    "cuMemGetAllocationPropertiesFromHandle": lambda call: f"answers that it is memory of {call.where(call.outputs)}",
+    "cuMemGetInfo": lambda call: f"answers {call.answered_size('free')} of {call.answered_size('total')}",
     "cuDeviceCanAccessPeer": lambda call: "answers yes" if call.answered_number("canAccessPeer") else "answers no",
     "cuDeviceGetCount": lambda call: f"answers {call.answered_number('count')}",
     "exit": lambda call: f"The process ends with status {call.number('status')}.",
 }
+
+
+ALIKE = {  # calls that are told like another one; so are those whose names differ in cu and cuda
+    "cudaMalloc": r"cudaMalloc(Host|Async|Managed|FromPoolAsync)|cudaHostAlloc"
+    r"|cuMem(Host)?Alloc(Host|Async|Managed|FromPoolAsync)?",
+    "cudaFree": r"cu(da|Mem)Free(Host|Async)?",
+    "cudaMemcpy": r"cu(da)?Memcpy(HtoD|DtoH|DtoD)?(Async)?",
+    "cudaMemset": r"cu(da)?Memset(D8|D16|D32)?(Async)?",
+    "cudaLaunchKernel": r"cu(da)?Launch(Cooperative)?Kernel(ExC?)?",
+    "cuDeviceGetCount": "cudaGetDeviceCount",
+    "cudaGetLastError": "cudaPeekAtLastError",
+    "cudaDeviceSynchronize": "cuCtxSynchronize",
+}
+
+
+@functools.cache
+def alike(call):
+    """The call that is told in the same words."""
+    twin = call.replace("cuda", "cu", 1) if call.startswith("cuda") else call.replace("cu", "cuda", 1)
+    others = (other for other, names in ALIKE.items() if re.fullmatch(names, call))
+    return next(others, twin if call not in ASKED and twin in ASKED else call)
 
 
 class MissingField(Exception):
@@ -195,7 +232,7 @@ class Asked:
 
     def said(self, table):
         """What the table says of the call, or ""."""
-        words = table.get(ALIKE.get(self.line["call"], self.line["call"]), "")
+        words = table.get(alike(self.line["call"]), "")
         return words if isinstance(words, str) else words(self)
 
     def words(self):
@@ -255,7 +292,7 @@ class Asked:
         if words:
             return words
         shown = [f"{key} {value}" for key, value in self.outputs.items() if isinstance(value, (int, str))]
-        return f"answers {', '.join(shown)[:120]}" if shown and call not in ALIKE else "succeeds"
+        return f"answers {', '.join(shown)[:120]}" if shown and call == alike(call) else "succeeds"
 
     # --- What is spoken of
     def whole(self, key):
@@ -273,6 +310,9 @@ class Asked:
 
     def answered_number(self, *keys):
         return integer(member(self.outputs, *keys))
+
+    def answered_size(self, key):
+        return size_text(self.answered_number(key))
 
     def answered_memory(self, key):
         handle = self.process.handles.get(self.answered_number(key))
@@ -316,6 +356,19 @@ class Asked:
     def range(self, address="ptr"):
         return f"{sized(self.argument('size'))} at {self.at(address)}"
 
+    def where(self, values=None):
+        """Of the properties that are given, or answered."""
+        return location(member(member(values or self.arguments, "prop"), "location"))
+
+    def kind(self, key):
+        return HANDLE_TYPES.get(self.number(key), "a shareable handle")
+
+    def own(self):
+        return f"GPU {self.line['device']}"
+
+    def peer(self):
+        return self.device("peerDev", "peerDevice")
+
     def granularity(self):
         return "recommended" if self.number("option") else "minimum"
 
@@ -348,8 +401,7 @@ class Asked:
         types = integer(member(prop, "requestedHandleTypes"))
         kinds = [words for bit, words in HANDLE_TYPES.items() if types & bit]
         exportable = f", exportable as {' or '.join(kinds)}" if kinds else ""
-        where = location(member(prop, "location"))
-        return f"allocate {sized(self.argument('size'))} of memory of {where}{exportable}"
+        return f"allocate {sized(self.argument('size'))} of memory of {self.where()}{exportable}"
 
     @answered("cuMemRelease")
     def released(self):
@@ -393,25 +445,6 @@ class Asked:
         if len(given) > 4:
             given[3:] = [f"{len(given) - 3} more alike"]
         return f"set access to the {self.range()}: {', '.join(given)}"
-
-    @asked("cuMemGetAllocationGranularity")
-    def get_granularity(self):
-        where = location(member(self.argument("prop"), "location"))
-        return f"ask for the {self.granularity()} granularity of memory of {where}"
-
-    @answered("cuMemGetAllocationPropertiesFromHandle")
-    def got_properties(self):
-        return f"answers that it is memory of {location(member(member(self.outputs, 'prop'), 'location'))}"
-
-    @asked("cuMemExportToShareableHandle")
-    def export(self):
-        kind = HANDLE_TYPES.get(self.number("handleType"), "a shareable handle")
-        return f"export {self.memory()} as {kind}"
-
-    @asked("cuMemImportFromShareableHandle")
-    def import_(self):
-        kind = HANDLE_TYPES.get(self.number("shHandleType"), "a shareable handle")
-        return f"import what {kind} stands for"
 
     @answered("cuMemImportFromShareableHandle")
     def imported(self):
@@ -465,16 +498,9 @@ class Asked:
         return f": {', '.join(parts)}" if parts else ""
 
     # --- Multicast
-    @asked("cuMulticastCreate")
-    def create_object(self):
+    def team(self):
         prop = self.argument("prop")
-        team = plural(integer(member(prop, "numDevices")), "GPU")
-        return f"make a multicast object of {sized(member(prop, 'size'))} for a team of {team}"
-
-    @asked("cuMulticastBindMem")
-    def bind(self):
-        size = sized(self.argument("size"))
-        return f"bind {size} of {self.memory('memHandle')} to {self.memory('mcHandle')}"
+        return f"{sized(member(prop, 'size'))} for a team of {plural(integer(member(prop, 'numDevices')), 'GPU')}"
 
     # --- Ordinary memory
     @asked("cudaFree")
@@ -487,10 +513,6 @@ class Asked:
     def get_info(self):
         device = self.line["device"]
         return "ask how much memory is free" + (f" on GPU {device}" if device >= 0 else "")
-
-    @answered("cuMemGetInfo")
-    def got_info(self):
-        return f"answers {size_text(self.answered_number('free'))} of {size_text(self.answered_number('total'))}"
 
     @asked("cudaMemcpy")
     def copy(self):
@@ -523,50 +545,3 @@ class Asked:
             return "launch a graph" + " without kernels" * ("kernels" in self.arguments)
         text = f"the kernel {names[0]}" if len(names) == 1 else f"{len(names)} kernels: {', '.join(names)}"
         return f"launch a graph with {text if len(text) <= 120 else text[:120] + '…'}"
-
-    @asked("cuDeviceCanAccessPeer")
-    def can_access_peer(self):
-        peer = self.device("peerDev", "peerDevice")
-        return f"ask whether {self.device('dev', 'device')} can access memory of {peer}"
-
-    @asked("cudaDeviceEnablePeerAccess")
-    def enable_peer_access(self):
-        return f"let GPU {self.line['device']} access ordinary memory of {self.device('peerDevice')}"
-
-    @asked("cudaDeviceDisablePeerAccess")
-    def disable_peer_access(self):
-        return f"end the access of GPU {self.line['device']} to ordinary memory of {self.device('peerDevice')}"
-
-
-# Calls that are told like another one.
-ALIKE = {
-    **dict.fromkeys(
-        "cudaMallocHost cudaHostAlloc cudaMallocAsync cudaMallocManaged cudaMallocFromPoolAsync cuMemAlloc "
-        "cuMemAllocHost cuMemHostAlloc cuMemAllocAsync cuMemAllocManaged cuMemAllocFromPoolAsync".split(),
-        "cudaMalloc",
-    ),
-    **dict.fromkeys("cudaFreeHost cudaFreeAsync cuMemFree cuMemFreeHost cuMemFreeAsync".split(), "cudaFree"),
-    **dict.fromkeys(
-        "cudaMemcpyAsync cuMemcpy cuMemcpyAsync cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync "
-        "cuMemcpyDtoD cuMemcpyDtoDAsync".split(),
-        "cudaMemcpy",
-    ),
-    **dict.fromkeys(
-        "cudaMemsetAsync cuMemsetD8 cuMemsetD16 cuMemsetD32 cuMemsetD8Async cuMemsetD32Async".split(), "cudaMemset"
-    ),
-    **dict.fromkeys(
-        (
-            "cuLaunchKernel cuLaunchKernelEx cudaLaunchKernelExC cudaLaunchCooperativeKernel cuLaunchCooperativeKernel"
-        ).split(),
-        "cudaLaunchKernel",
-    ),
-    "cuGraphLaunch": "cudaGraphLaunch",
-    "cuStreamBeginCapture": "cudaStreamBeginCapture",
-    "cuStreamEndCapture": "cudaStreamEndCapture",
-    "cudaMemGetInfo": "cuMemGetInfo",
-    "cudaGetDeviceCount": "cuDeviceGetCount",
-    "cudaDeviceCanAccessPeer": "cuDeviceCanAccessPeer",
-    "cudaPeekAtLastError": "cudaGetLastError",
-    "cuCtxSynchronize": "cudaDeviceSynchronize",
-    "cuStreamSynchronize": "cudaStreamSynchronize",
-}
