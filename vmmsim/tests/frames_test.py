@@ -313,35 +313,16 @@ def test_what_is_said_of_a_range():
     )
 
 
-def test_names_from_the_caller():
-    source = """void reserve(CUdeviceptr* dptr, size_t bytes, int device = 0) {
-          CHECK(cuMemAddressReserve(dptr, bytes, 0, 0, 0));
-        }
-        void outer(size_t n, CUdeviceptr *to) {
-          reserve(to, n);
-        }
-          reserve(&d_A, n);
-          outer(round(3, 4), &d_B);
-        """
-    functions = {2: "reserve(CUdeviceptr*, unsigned long, int)", 5: "outer(unsigned long, CUdeviceptr*)"}
-    places = {f"program+{row}": [["a.cu", row, functions.get(row, "main")]] for row in (2, 5, 7, 8)}
-    writer = Writer(sources={"a.cu": source}, places=places)
-    stacks = (2, 7), (2, 5, 8), (2,)
-    for number, rows in enumerate(stacks):
-        writer.reserve(BASE + 64 * MIB * number, 4 * MIB)
-        writer.lines[-1]["callers"] = [f"program+{row}" for row in rows]
-    found = checked_steps(writer.recording())
-    assert [step.brief for step in found] == ["4 MiB → d_A", "4 MiB → d_B", "4 MiB → dptr"]
-
-
 def test_a_name_of_several_reservations():
-    source = "cuMemAddressReserve(&address, n, 0, 0, 0);\ncuMemAddressReserve(&table, n, 0, 0, 0);"
+    """And of what a function was given, which has none."""
+    source = "cuMemAddressReserve(&address, n, 0, 0, 0);\ncuMemAddressReserve(\n  &table, n, 0, 0, 0);\n;\n"
+    source += "cuMemAddressReserve(given, n, 0, 0, 0);"
     writer = Writer(sources={"a.cu": source})
-    for number in range(3):
+    for number in range(4):
         writer.reserve(BASE + 64 * MIB * number, 4 * MIB)
-    writer.called_at(lambda number: ("a.cu", 1 + (number == 2), "main"))
-    found = checked_steps(writer.recording())
-    assert [step.brief for step in found] == ["4 MiB → R1 (address)", "4 MiB → table", "4 MiB → R3 (address)"]
+    writer.called_at(lambda number: ("a.cu", (1, 2, 1, 5)[number - 1], "main"))
+    names = [step.brief.partition("→ ")[2] for step in checked_steps(writer.recording())]
+    assert names == ["R1 (address)", "table", "R3 (address)", "R4"]
 
 
 def test_a_fault_is_marked_where_it_is():
