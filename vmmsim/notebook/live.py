@@ -108,7 +108,7 @@ class Live:
         alive = self.alive()
         calls = [line for line in lines if line["pid"] in alive and line["call"] not in NO_CALLS]
         refused = [line for line in lines if is_refused(line)]
-        is_changed = self.has_changed()
+        is_changed = self.since.has_changed()
         if self.is_on and (calls or refused or is_changed):
             self.show(calls, refused, is_changed)
         self.begin()
@@ -120,12 +120,6 @@ class Live:
     def holds(self, pid):
         process = self.machine.processes[pid]
         return bool(process.handles or process.reservations)
-
-    def has_changed(self):
-        since = self.since
-        return bool(since.came or since.gone or since.access or since.blocks) or any(
-            look != look.memory.look() for look in since.was.values()
-        )
 
     def show(self, lines, refused, is_changed):
         calls = [line["call"] for line in lines]

@@ -161,5 +161,11 @@ class Since:
         self.peers = set()  # (pid, device, peer) that changed
         self.descriptors = set()  # (pid, fd) that were opened or closed
 
+    def has_changed(self):
+        """What pictures show."""
+        return bool(self.came or self.gone or self.access or self.blocks) or any(
+            look != look.memory.look() for look in self.was.values()
+        )
+
     def status(self, thing):
         return "new" if thing.number in self.came else "gone" if thing.number in self.gone else "kept"

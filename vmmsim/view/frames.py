@@ -106,7 +106,7 @@ class FrameBuilder:
             asked.fault_before = self.overview.repeats.get(count, 0)
             if address := fault_of(line):
                 result.faults[count] = [self.all_pids.index(line["pid"]), address]
-            is_change = has_changed(since) or bool(line["changes"])
+            is_change = since.has_changed() or bool(line["changes"])
             what, words = brief(line, since, self.name), self.words(line, asked, count)
             if asked.spoken:
                 result.spoken[count] = self.lives.numbers(asked.spoken)
@@ -182,12 +182,6 @@ def cause(line):
 
 def doubt(what):
     return f"The recording contradicts itself or is not whole: it should be that {what}."
-
-
-def has_changed(since):
-    return bool(since.came or since.gone or since.access or since.blocks or since.peers) or any(
-        look != look.memory.look() for look in since.was.values()
-    )
 
 
 def fault_of(line):

@@ -19,7 +19,7 @@ import pathlib
 import re
 import zlib
 
-from vmmsim.trace.line import ENDS, NO_CALLS
+from vmmsim.trace.line import NO_CALLS
 from vmmsim.view.engine import DRAWING
 from vmmsim.view.frames import Step, notes
 from vmmsim.view.overview import matters
@@ -92,10 +92,7 @@ def fragment(recording, steps, id, has_pictures=False):
 def view(recording, steps, key, still, marks=""):
     """still: what shows without scripts. marks: data-alone, so that keys work all over the page; data-folded, the list
     of the calls; data-opens, at a step."""
-    about = recording.about
-    facts = [about.get("where", ""), counted(steps)]
-    if about.get("status"):
-        facts.append(f"ended with status {about['status']}")
+    facts = [recording.about.get("where", ""), counted(steps)]
     items = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes(recording))
     return FRAGMENT.format(
         key=html.escape(key),
@@ -109,15 +106,10 @@ def view(recording, steps, key, still, marks=""):
 
 
 def counted(steps):
-    """The calls of CUDA, as the terminal counts them, and what else is a step."""
+    """The calls of CUDA, as the terminal counts them."""
     processes = len({step.process for step in steps})
-    others = [step.call for step in steps if step.call in NO_CALLS]
-    calls = len(steps) - len(others)
-    text = (f"{calls:,} calls" if calls != 1 else "1 call") + (f" of {processes} processes" if processes > 1 else "")
-    closed, ended = others.count("close"), sum(map(others.count, ENDS))
-    ends = "the end of a process" if ended == 1 else f"the ends of {ended} processes"
-    more = [plural(closed, "closed descriptor")] * bool(closed) + [ends] * bool(ended)
-    return " and ".join([", ".join([text, *more[:-1]]), *more[-1:]])
+    text = plural(sum(step.call not in NO_CALLS for step in steps), "call")
+    return text + (f" of {processes} processes" if processes > 1 else "")
 
 
 def overview_of(steps, key):
