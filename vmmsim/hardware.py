@@ -8,26 +8,28 @@ import sys
 TIME_LIMIT = 300  # seconds in which a driver answers
 
 
-def count_gpus():
-    """The GPUs of this machine, as its driver counts them: (number, why there is none).
+def ask_driver(question):
+    """What a process has printed that has put this to `driver`, in Python. It may die of a broken driver.
 
-    Asked in a process of its own, which may die of a broken driver. The simulator's library is never the one that
-    answers: in a process that vmmsim has not started its cuInit fails.
+    The simulator's library is never the one that answers: in a process that vmmsim has not started its cuInit fails.
     """
-    question = (
-        "import ctypes; driver = ctypes.CDLL('libcuda.so.1'); count = ctypes.c_int(); "
-        "print(driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)), count.value)"
+    return subprocess.run(
+        [sys.executable, "-I", "-c", f"import ctypes; driver = ctypes.CDLL('libcuda.so.1'); {question}"],
+        env={name: value for name, value in os.environ.items() if name not in ("VMMSIM", "LD_PRELOAD")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT,
     )
-    environment = {name: value for name, value in os.environ.items() if name not in ("VMMSIM", "LD_PRELOAD")}
+
+
+def count_gpus():
+    """The GPUs of this machine, as its driver counts them: (number, why there is none)."""
+    question = (
+        "count = ctypes.c_int(); print(driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)), count.value)"
+    )
     try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", question],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT,
-        )
+        done = ask_driver(question)
     except subprocess.TimeoutExpired:
         return 0, f"the NVIDIA driver does not answer within {TIME_LIMIT} seconds"
     if "libcuda.so.1: cannot open shared object file" in done.stderr:

@@ -14,7 +14,7 @@ import itertools
 import pathlib
 import re
 
-from vmmsim.view.overview import link
+from vmmsim.view.overview import left_text, link
 from vmmsim.view.page import calls, command_of, filled, view
 from vmmsim.view.sizes import size_text
 
@@ -115,21 +115,15 @@ def peaks(one, other, names):
 
 def left_of(steps):
     """How many there are of each: (its size, in words with the line of the program)."""
-    lives = steps.lives
-    left = [(one[0], one[1], "", one[4][0]) for one in lives.memory.values() if lives.is_left_memory(one)]
-    for _, size, device, born, died, is_of_module, _ in lives.blocks:
-        if lives.is_left(died) and not is_of_module:
-            left.append((size, device, "ordinary ", born))
-    where = {-1: "the host"}
     return collections.Counter(
-        (size, f"{size_text(size)} {kind}of {where.get(device, f'GPU {device}')} ({steps[born - 1].owner})")
-        for size, device, kind, born in left
+        (size, f"{left_text(collections.Counter({(kind, device): size}), {}, 2)} ({steps[born - 1].owner})")
+        for size, device, kind, born in steps.lives.left_memory()
     )
 
 
 def refused_of(steps):
-    refused = (step for step in steps if step.kind == "refused" and not step.is_answered)
-    return collections.Counter((1, f"{step.call}, {step.brief}") for step in refused)
+    wrong = (steps[number - 1] for number in [*steps.overview.faults, *steps.overview.unanswered])
+    return collections.Counter((1, f"{step.call}, {step.brief}") for step in wrong)
 
 
 def only(what, name, its, others):

@@ -174,16 +174,21 @@ class Lives:
     def is_left_memory(self, packed):
         return not packed[2] and self.has_left(packed)
 
+    def left_memory(self):
+        """Of each: (size, GPU, VMM or ORDINARY, the step that made it)."""
+        for each in self.memory.values():
+            if self.is_left_memory(each):
+                yield each[0], each[1], VMM, each[4][0]
+        for _, size, device, born, died, is_of_module, _ in self.blocks:
+            if self.is_left(died) and not is_of_module:
+                yield size, device, ORDINARY, born
+
     def left(self):
         """{(VMM or ORDINARY, GPU): bytes}, and {what else: how many}. GPU -1 is the host, or not known."""
         sizes, others = collections.Counter(), collections.Counter()
-        for each in self.memory.values():
-            if self.is_left_memory(each):
-                sizes[VMM, each[1]] += each[0]
+        for size, device, kind, _ in self.left_memory():
+            sizes[kind, device] += size
         others["multicast object"] = sum(each[2] and self.has_left(each) for each in self.memory.values())
-        for _, size, device, _, died, is_of_module, _ in self.blocks:
-            if self.is_left(died) and not is_of_module:
-                sizes[ORDINARY, device] += size
         others["handle"] = sum(self.is_left(died) for _, _, _, died, _ in self.handles)
         others["open descriptor"] = sum(self.is_left(died) for *_, died in self.descriptors)
         others["reservation"] = sum(self.is_left(each[5]) for each in self.reservations)

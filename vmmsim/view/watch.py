@@ -17,7 +17,7 @@ import webbrowser
 import zlib
 
 from vmmsim import tool
-from vmmsim.hardware import count_gpus
+from vmmsim.hardware import ask_driver, count_gpus
 from vmmsim.processes import end_all, signal_name
 from vmmsim.tool import Failed
 from vmmsim.trace.line import NO_CALLS
@@ -30,7 +30,8 @@ from vmmsim.view.pictures import picture_of_step
 from vmmsim.view.sizes import file_size, plural
 from vmmsim.view.words import is_refused
 
-GENERATOR = re.compile(rb'<meta name="generator" content="(vmmsim|CUDA VMM by Example)">')  # the latter until 0.1
+# Of a view, or of a picture. The name was the latter until 0.1.
+OURS = re.compile(rb'<meta name="generator" content="(vmmsim|CUDA VMM by Example)">|class="vmm-picture"')
 OF_MACHINE = "gpus", "memory", "machine"  # options of vmmsim's
 
 
@@ -160,16 +161,9 @@ def gpus_here():
             f"no GPU here: {why}. Without --real the program runs on simulated GPUs; or record it on a machine that "
             "has a GPU, with --real --record FILE, and draw it here without --real"
         )
-    name = driver = ""
-    question = (
-        "import ctypes; driver = ctypes.CDLL('libcuda.so.1'); name = ctypes.create_string_buffer(100); "
-        "driver.cuInit(0) or driver.cuDeviceGetName(name, 100, 0); print(name.value.decode())"
-    )
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", question], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
-        )
-        name = done.stdout.strip()
+    question = "driver.cuDeviceGetName(name, 100, 0) or print(name.value.decode())"
+    name = ask_driver(f"driver.cuInit(0); name = ctypes.create_string_buffer(100); {question}").stdout.strip()
+    driver = ""
     with contextlib.suppress(OSError):
         text = pathlib.Path("/proc/driver/nvidia/version").read_text()
         driver = (re.search(r"(?:Kernel Module[^\n]*?)\s(\d+\.\d+[.\d]*)", text) or ["", ""])[1]
@@ -281,14 +275,9 @@ def check_writable(path, is_ours, what, option):
 def is_view(path):
     try:
         with open(path, "rb") as file:
-            return bool(GENERATOR.search(file.read(2000)))
+            return bool(OURS.search(file.read(2000)))
     except OSError:
         return False
-
-
-def is_picture(path):
-    with open(path, "rb") as file:
-        return b'class="vmm-picture"' in file.read(2000)
 
 
 def text_of(recordings, given):
@@ -347,7 +336,7 @@ def show(path):
 def watch(given):
     html = None if given.record is not None else name_of_view(given)
     if html:
-        check_writable(html, is_picture if given.svg else is_view, "view", "--output")
+        check_writable(html, is_view, "view", "--output")
     else:
         check_writable(pathlib.Path(given.record), looks_like_a_recording, "recording", "--record")
     if given.recordings:
