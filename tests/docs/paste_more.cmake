@@ -4,8 +4,8 @@
 foreach(snippet serve growable host_numa multicast_processes)
   file(GLOB source ${CMAKE_CURRENT_SOURCE_DIR}/paste_${snippet}_test.c[cu])
   test_program(paste_${snippet}_test ${source})
-  example_test(docs.paste.${snippet}.each_call ${python} tests.docs.paste_each_call_test $<TARGET_FILE:vmmsim> 2
-    $<TARGET_FILE:paste_${snippet}_test> once)
+  built(paste_${snippet} $<TARGET_FILE:paste_${snippet}_test>)
+  pytest_test(docs.paste.${snippet}.each_call "tests/docs/paste_calls_test.py::test_a_snippet[${snippet}]")
 endforeach()
 foreach(snippet serve growable host_numa)
   foreach(machine h200x8 one_gpu)

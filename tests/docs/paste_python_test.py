@@ -118,14 +118,16 @@ def once():
 
 
 def run(vmmsim):
-    from tests.docs import paste_each_call_test
+    from tests.docs.paste_calls import fail_in_turn
+    from tests.machines import scratch
 
     program = sys.executable, "-B", str(pathlib.Path(__file__).resolve())
     command = [vmmsim, "--gpus", "1", "--leaks", *program, "use"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     if done.returncode or done.stdout != "OK\n" or done.stderr:
         sys.exit(f"FAIL: status {done.returncode}\n{done.stdout}{done.stderr}")
-    paste_each_call_test.main(vmmsim, "1", *program, "once")
+    with scratch() as directory:
+        fail_in_turn(vmmsim, "1", (*program, "once"), directory / "trace")
     print(f"with cuda-bindings {importlib.metadata.version('cuda-bindings')}")
 
 

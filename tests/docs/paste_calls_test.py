@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT-0
+"""Each call of a program to paste fails once."""
+
+import pytest
+
+from tests.docs.paste_calls import fail_in_turn, failing
+from vmmsim.tests.built import BUILT
+
+GIVES_BACK = {"cuMemRelease", "cuMemUnmap", "cuMemAddressFree"}
+
+
+@pytest.mark.parametrize("name", ["serve", "growable", "host_numa", "multicast_processes"])
+def test_a_snippet(name, tmp_path):
+    fail_in_turn(BUILT["vmmsim"], "2", [BUILT[f"paste_{name}"], "once"], tmp_path / "trace")
+
+
+def test_the_example(tmp_path):
+    """All its calls, and it does not say which one failed."""
+    own = list(failing((BUILT["vmmsim"], "1", [BUILT["paste_example"]]), tmp_path / "trace", bool))
+    assert len(own) >= 10
+    for call, leaks, output in own:
+        assert call in GIVES_BACK or not leaks, output
