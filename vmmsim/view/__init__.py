@@ -7,21 +7,6 @@ is fetched from its module when it is asked for: who wants a size in words need 
 
 import importlib
 
-__all__ = [  # noqa: F822 -- __getattr__ has them
-    "LIGHT",
-    "PAGE",
-    "NoEngine",
-    "NoRule",
-    "fragment",
-    "of_two",
-    "plural",
-    "script",
-    "size_text",
-    "steps",
-    "style_of_pages",
-    "styled",
-    "watch",
-]
 MODULES = {
     "compare": ("of_two",),
     "engine": ("NoEngine",),
@@ -30,6 +15,7 @@ MODULES = {
     "sizes": ("plural", "size_text"),
     "style": ("LIGHT", "NoRule", "style_of_pages", "styled"),
 }
+__all__ = ["watch", *(name for names in MODULES.values() for name in names)]  # noqa: PLE0604, F822
 
 
 def __getattr__(name):
