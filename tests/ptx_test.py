@@ -1,27 +1,22 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """The PTX inside lessons 06 and 07 holds the instructions that these lessons are about, in the right order.
 
-    ptx_test.py multicast PROGRAM      build/bin/multicast, norm, all_reduce or one_process_a_gpu
-    ptx_test.py aliasing PROGRAM       build/bin/aliasing
-
-Needs no GPU and no tool: the programs are built with --no-compress, so their PTX lies in them as text. Every PTX in the
-program is held against what its architecture must have. Exit status 0; 1 if anything is wrong; 77 if the program was
-built for other architectures than the build chooses by itself, so that a PTX is missing.
+Needs no GPU and no tool: the programs are built with --no-compress, so their PTX lies in them as text. Every PTX in a
+program is held against what its architecture must have. It is a skip if the program was built for other architectures
+than the build chooses by itself, so that a PTX is missing.
 """
 
+import pathlib
 import re
-import sys
 
+import pytest
 
-def fail(message):
-    sys.exit(f"FAIL: {message}")
+from vmmsim.tests.built import BUILT
 
 
 def modules(program):
     """{architecture: PTX text} of everything in the program, for instance {75: ..., 90: ...}."""
-    with open(program, "rb") as file:
-        found = re.findall(rb"\.version \d+\.\d+\s+\.target sm_(\d+)([^\0]*)", file.read())
+    found = re.findall(rb"\.version \d+\.\d+\s+\.target sm_(\d+)([^\0]*)", pathlib.Path(BUILT[program]).read_bytes())
     return {int(architecture): text.decode() for architecture, text in found}
 
 
@@ -29,17 +24,20 @@ def instructions(text, kernel):
     """The instructions of one kernel in the order of its text, without their operands."""
     name = f"_Z{len(kernel)}{kernel}"  # as the compiler writes a function's name; the types of its parameters follow
     body = re.search(rf"\.entry {name}\w+\([^{{]*\{{(.*?)^\}}", text, re.DOTALL | re.MULTILINE)
-    if not body:
-        fail(f"no kernel {kernel}")
-    lines = re.sub(r"//.*", "", body.group(1)).splitlines()
-    return [found.group(1) for line in lines if (found := re.match(r"\s*(?:@!?%p\d+ )?([a-z][\w.:]+)[ ;]", line))]
+    assert body, f"no kernel {kernel}"
+    lines = re.sub(r"//.*", "", body[1]).splitlines()
+    return [found[1] for line in lines if (found := re.match(r"\s*(?:@!?%p\d+ )?([a-z][\w.:]+)[ ;]", line))]
 
 
-def expect(kernel, got, wanted):
-    """The instructions are the wanted ones, each a regular expression; a repetition of one, as in a loop, is one."""
+def are(got, wanted):
+    """Whether they are the wanted ones, each a regular expression; a repetition of one, as in a loop, is one."""
     got = [name for i, name in enumerate(got) if i == 0 or name != got[i - 1]]
-    if len(got) != len(wanted) or not all(map(re.fullmatch, wanted, got)):
-        fail(f"{kernel} has {got}, not {wanted}")
+    return len(got) == len(wanted) and all(map(re.fullmatch, wanted, got))
+
+
+def skip_without(is_whole, texts):
+    if not is_whole:
+        pytest.skip(f"PTX only for {sorted(texts) or 'no architecture'}; configure without CMAKE_CUDA_ARCHITECTURES")
 
 
 MULTIMEM = {  # of each kernel of lesson 06: all that orders or is shared
@@ -67,44 +65,35 @@ MULTIMEM = {  # of each kernel of lesson 06: all that orders or is shared
 }
 
 
-def multicast(texts):
-    memory = r"multimem.*|fence.*|membar.*|ld\.(?!param|shared|global).*|atom.*|red\..*"
+@pytest.mark.parametrize("program", ["multicast", "norm", "all_reduce", "one_process_a_gpu"])
+def test_multicast(program):
+    texts, memory = modules(program), r"multimem.*|fence.*|membar.*|ld\.(?!param|shared|global).*|atom.*|red\..*"
     for architecture, text in texts.items():
         kernels = [name[: int(length)] for length, name in re.findall(r"\.entry _Z(\d+)(\w+)", text)]
-        if not kernels or not set(kernels) <= set(MULTIMEM):
-            fail(f"the kernels for sm_{architecture} are {kernels}")
-        if architecture < 90 and ("multimem" in text or "is_not_supported" in text):
-            fail(f"sm_{architecture} knows no multimem instruction, and its PTX has one")
+        assert kernels
+        assert set(kernels) <= set(MULTIMEM), f"the kernels for sm_{architecture}"
+        if architecture < 90:
+            assert "multimem" not in text, f"sm_{architecture} knows no multimem instruction"
+            assert "is_not_supported" not in text
+            assert [name for name in kernels if MULTIMEM[name] and "trap" not in instructions(text, name)] == []
+            continue
         for kernel in kernels:
-            if architecture >= 90:
-                got = [name for name in instructions(text, kernel) if re.fullmatch(memory, name)]
-                expect(kernel, got, MULTIMEM[kernel])
-            elif MULTIMEM[kernel] and "trap" not in instructions(text, kernel):
-                fail(f"on sm_{architecture}, {kernel} does not trap")
-        if architecture >= 90 and "normalise" in kernels:
+            got = [name for name in instructions(text, kernel) if re.fullmatch(memory, name)]
+            assert are(got, MULTIMEM[kernel]), f"{kernel} has {got}, not {MULTIMEM[kernel]}"
+        if "normalise" in kernels:
             norm = instructions(text, "normalise")
-            if "st.global.f32" not in norm[: norm.index("fence.proxy.alias")]:
-                fail("normalise does not store its partial sum before the first fence")
-    return min(texts, default=90) < 90 <= max(texts, default=0)
+            assert "st.global.f32" in norm[: norm.index("fence.proxy.alias")], "its partial sum, before the first fence"
+    skip_without(min(texts, default=90) < 90 <= max(texts, default=0), texts)
 
 
-def aliasing(texts):
+def test_aliasing():
     load, store = r"ld\.global\.[bu]32", r"st\.global\.[bu]32"  # not ld.global.nc, which may be stale for good
+    texts, memory = modules("aliasing"), r"(ld|st)\.(?!param)|fence|membar|atom|red\."
     for text in texts.values():
         for kernel, wanted in {
             "correct": [load, store, load, store],
             "correct_with_fence": [load, store, r"fence\.proxy\.alias", load, store],
         }.items():
-            memory = r"(ld|st)\.(?!param)|fence|membar|atom|red\."
-            expect(kernel, [name for name in instructions(text, kernel) if re.match(memory, name)], wanted)
-    return bool(texts)
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("multicast", "aliasing"):
-        sys.exit(__doc__)
-    texts = modules(sys.argv[2])
-    if not globals()[sys.argv[1]](texts):
-        print(f"SKIP: PTX only for {sorted(texts) or 'no architecture'}; configure without CMAKE_CUDA_ARCHITECTURES")
-        sys.exit(77)
-    print("PTX for", ", ".join(f"sm_{architecture}" for architecture in sorted(texts)))
+            got = [name for name in instructions(text, kernel) if re.match(memory, name)]
+            assert are(got, wanted), f"{kernel} has {got}, not {wanted}"
+    skip_without(texts, texts)
