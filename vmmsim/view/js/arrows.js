@@ -154,27 +154,21 @@ class ArrowDrawing extends Drawing {
     this.text(x + 10, middle + 23, "memory", "vmm-left");
     const nothing = this.ordinary.has(device) ? "ordinary memory only" : "nothing allocated";
     if (!boxes.length) this.words_in(x + LABEL, middle + 15, width - LABEL, nothing);
-    for (const box of boxes) this.box(box, this.badges_of(box));
+    for (const box of boxes) this.memory(box);
   }
   words_in(x, y, width, words) {  // on two lines where one is too long
     const lines = lines_of(words.split(" "), " ", width - 4, 13);
     lines.forEach((line, index) => this.text(x + width / 2, y + 16 * index - 8 * (lines.length - 1), line));
   }
-  box(box, badges) {  // with its handles: those of the first process at the top, of the second at the bottom
-    this.rect(box.x, box.y, box.width, box.height, fill_of(box), box.status, this.tooltips?.memory(box));
-    this.hatch(box.x, box.y, box.width, box.height, box);
-    const upper = badges.filter(({ process }) => process == 0 && this.scene.processes.length > 1);
-    const lower = badges.filter((badge) => !upper.includes(badge));
-    const middle = box.x + box.width / 2, y = box.y + 6 + BADGE * upper.length;
+  memory(box) {  // with its handles: those of the first process at the top, of the second at the bottom
+    const badges = this.badges_of(box), is_upper = ({ process }) => process == 0 && this.scene.processes.length > 1;
+    const upper = badges.filter(is_upper), lower = badges.filter((badge) => !is_upper(badge));
     const spare = badges.length ? 0 : (box.height - 26) / 2;
-    this.text(middle, y + 14 + spare, box.label(), text_kind(box.status));
-    this.badges(middle, box.y + 6, upper, box);
-    this.badges(middle, y + 22, lower, box);
+    this.box(box, [box.label()], lower, box.y + 3 + BADGE * upper.length + spare);
+    this.badges(box.x + box.width / 2, box.y + 6, upper, box);
   }
   object(box) {
-    this.rect(box.x, box.y, box.width, box.height, "vmm-box", box.mark, this.tooltips?.memory(box));
-    this.text(this.width / 2, box.y + 19, object_text(box), text_kind(box.status));
-    this.badges(this.width / 2, box.y + 27, this.badges_of(box), box);
+    this.box(box, [object_text(box)], this.badges_of(box), box.y + 2, "vmm-box");
     for (const [number, status] of box.bound) {
       const target = this.box_of.get(number);
       if (!target) continue;

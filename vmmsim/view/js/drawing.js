@@ -125,6 +125,15 @@ class Drawing {
   }
 
   // --- Memory
+  // A box of memory with these texts, the first of them bold, and below them badges.
+  box(box, texts, badges, top = box.y, kind = fill_of(box)) {
+    const middle = box.x + box.width / 2;
+    this.rect(box.x, box.y, box.width, box.height, kind, box.mark, this.tooltips?.memory(box));
+    this.hatch(box.x, box.y, box.width, box.height, box);
+    texts.forEach((text, index) =>
+      this.text(middle, top + 17 + 16 * index, text, index ? "vmm-small" : text_kind(box.status)));
+    this.badges(middle, top + 8 + 16 * texts.length, badges, box);
+  }
   badges(middle, y, badges, box) {
     badges.forEach((badge, index) => this.badge(middle, y + BADGE * index, badge, box.status));
   }

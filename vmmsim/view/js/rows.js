@@ -100,7 +100,7 @@ class RowDrawing extends Drawing {
       let x = MARGIN + LABEL;
       for (const box of row) {
         Object.assign(box, { x, y: top, height: heights[index] });
-        this.box(box);
+        this.box(box, [box.label(), box.tag], this.badges_of(box));
         x += box.width + BESIDE;
       }
       top += heights[index] + BESIDE;
@@ -123,25 +123,14 @@ class RowDrawing extends Drawing {
   badges_of(box) {
     return this.scene.badges(box, true);
   }
-  box(box) {
-    this.rect(box.x, box.y, box.width, box.height, fill_of(box), box.status, this.tooltips?.memory(box));
-    this.hatch(box.x, box.y, box.width, box.height, box);
-    const middle = box.x + box.width / 2;
-    this.text(middle, box.y + 17, box.label(), text_kind(box.status));
-    this.text(middle, box.y + 33, box.tag, "vmm-small");
-    this.badges(middle, box.y + 40, this.badges_of(box), box);
-  }
   object(box, y) {
     const badges = this.badges_of(box), team = gpus_text(box.team, true) || "no GPU yet";
     const lines = [`multicast object #${box.nth}, ${size_text(box.size)}, team of ${team}`];
     const bound = box.bound.filter(([number]) => number).map(([number, status]) => `#${number}${marks[status]}`);
     const more = bound.length > 8 ? ` and ${bound.length - 8} more` : "";
     if (bound.length) lines.push(`bound: ${bound.slice(0, 8).join(", ")}${more}`);
-    const height = 12 + 17 * lines.length + BADGE * badges.length, middle = this.width / 2;
-    this.rect(MARGIN, y, this.free, height, "vmm-box", box.mark, this.tooltips?.memory(box));
-    lines.forEach((line, index) =>
-      this.text(middle, y + 18 + 17 * index, line, index ? "vmm-small" : text_kind(box.status)));
-    this.badges(middle, y + 8 + 17 * lines.length, badges, box);
-    return y + height;
+    Object.assign(box, { x: MARGIN, y, width: this.free, height: 12 + 16 * lines.length + BADGE * badges.length });
+    this.box(box, lines, badges, y, "vmm-box");
+    return y + box.height;
   }
 }

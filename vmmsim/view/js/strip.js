@@ -273,7 +273,7 @@ class MemoryStrip {
     return all;
   }
   add_events() {
-    const { over, slider, element } = this, part = over.firstChild;
+    const { over, slider } = this, part = over.firstChild;
     const share_of = ({ clientX }) => {
       const { left, width } = over.getBoundingClientRect();
       return Math.min(Math.max((clientX - left) / width, 0), 1);
@@ -307,11 +307,6 @@ class MemoryStrip {
     slider.addEventListener("input", () => this.view.go(Number(slider.value)));
     slider.addEventListener("focus", () => slider.matches(":focus-visible") && this.tell(this.at));
     slider.addEventListener("blur", () => this.hide());
-    element.addEventListener("keydown", (event) => {
-      if (event.key != "Escape" || this.tip.hidden) return;
-      this.hide();
-      event.stopPropagation();
-    });
   }
   // The wheel scrolls the page where that scrolls, unless Ctrl is held or it turns sideways.
   turned(event, share) {

@@ -68,45 +68,24 @@ class TooltipWriter {
     return `${what}${ranges.length > 1 || ranges[0][0] != ranges[0][1] ? "s" : ""} ${first_eight(words)}`;
   }
 
-  // --- What crosses; ordinary memory, by GPU and by the call it comes from; peer access: {text, status, about} each
+  // --- What crosses; ordinary memory, by GPU; peer access: {text, status, about, unfold} each
   extras() {
-    const { data: { blocks, peers }, scene } = this, by_gpu = new Map();
-    let freed = 0;
-    for (const [, size, device, born, died, , call] of blocks) {
-      const status = scene.status(born, died);
-      if (status == GONE) freed++;
-      if (status && status != GONE) {
-        if (!by_gpu.has(device)) by_gpu.set(device, { calls: new Map(), status: KEPT });
-        const its = by_gpu.get(device), [count, bytes] = its.calls.get(call) ?? [0, 0];
-        its.calls.set(call, [count + 1, bytes + size]);
-        if (status == NEW) its.status = NEW;
-      }
-    }
-    const result = [...by_gpu].sort(([one], [other]) => one - other).map(([device, its]) => this.ordinary(device, its));
-    if (freed) result.push({ text: `${plural(freed, "ordinary allocation")} freed`, status: GONE, about: "" });
+    const { data: { blocks, peers }, scene } = this;
+    const has_changed = (all) => all.some(([, , , born, died]) => [NEW, GONE].includes(scene.status(born, died)));
+    const ordinary = grouped(blocks, (block) => block[2]).sort(([one], [other]) => one - other)
+      .flatMap(([device, its]) => {
+        const now = its.filter(([, , , born, died]) => is_there(scene.to, born, died)), is_changed = has_changed(its);
+        if (!now.length && !is_changed) return [];
+        const size = size_text(sum(now.map(([, bytes]) => bytes))), where = device < 0 ? "the host" : `GPU ${device}`;
+        return [{ text: `Ordinary memory of ${where}: ${now.length ? `${size} in ${now.length}` : "none any more"}`,
+          status: is_changed ? NEW : KEPT, unfold: "held" }];
+      });
     const across = crossings(this.data, scene.to).map((text) => ({ text, status: KEPT, unfold: "all" }));
-    return [...across, ...result, ...this.peer_access(peers)];
-  }
-  ordinary(device, { calls, status }) {
-    const all = [...calls].sort(([one], [other]) => (one < other ? -1 : 1));
-    const where = device >= 0 ? `GPU ${device}` : "the host";
-    const parts = all.map(([call, [count, bytes]]) =>
-      `${size_text(bytes)} ${/^cuda(Launch|Func|Memcpy(To|From)Symbol|GetSymbol|Graph)/.test(call)
-        ? "for __device__ variables" : `by ${call}`}${count > 1 ? ` ×${count}` : ""}`);
-    const bytes_of = (some) => size_text(sum(some.map(([, [, bytes]]) => bytes)));
-    const more = parts.length > 3 ? ` and ${bytes_of(all.slice(3))} by others` : "";
-    const allocations = plural(sum(all.map(([, [count]]) => count)), "allocation");
-    return { text: `Ordinary memory of ${where}: ${parts.slice(0, 3).join(", ")}${more}`, status,
-      about: `${bytes_of(all)} in ${allocations}, outside of reservations: ${parts.join(", ")}.` };
-  }
-  peer_access(peers) {
-    const now = new Set(), is_new = (status) => status == NEW || status == GONE;
-    const changed = peers.some(([, , , born, died]) => is_new(this.scene.status(born, died)));
-    for (const [, device, peer, born, died] of peers)
-      if (is_there(this.scene.to, born, died)) now.add(`GPU ${device} → GPU ${peer}`);
-    if (!now.size && !changed) return [];
-    const pairs = [...now].sort(), more = pairs.length > 4 ? ` and ${pairs.length - 4} more` : "";
-    const text = `Peer access to ordinary memory: ${pairs.slice(0, 4).join(", ") + more || "none any more"}`;
-    return [{ text, status: changed ? NEW : KEPT, about: pairs.join(", ") }];
+    const pairs = peers.filter(([, , , born, died]) => is_there(scene.to, born, died))
+      .map(([, device, peer]) => `GPU ${device} → GPU ${peer}`).sort(), is_changed = has_changed(peers);
+    if (!pairs.length && !is_changed) return [...across, ...ordinary];
+    const all = [...new Set(pairs)], more = all.length > 4 ? ` and ${all.length - 4} more` : "";
+    return [...across, ...ordinary, { status: is_changed ? NEW : KEPT, about: all.join(", "),
+      text: `Peer access to ordinary memory: ${all.slice(0, 4).join(", ") + more || "none any more"}` }];
   }
 }

@@ -247,13 +247,11 @@ class View {
       t: () => this.data.times && this.strip.show_axis(!this.strip.is_by_time),
       "/": () => this.list.search.focus(), "?": () => this.help.showModal() };
     (this.is_alone ? document : this.element).addEventListener("keydown", (event) => this.pressed(event));
-    document.addEventListener("keydown", ({ key, target }) =>
-      key == "Escape" && !this.element.contains(target) && this.picture.hide());
+    document.addEventListener("keydown", ({ key, target }) => key == "Escape" && this.escape(target));
   }
   pressed(event) {
     const { target, key: name } = event, { list, picture } = this, { search } = list;
     if (event.altKey || event.ctrlKey || event.metaKey || this.help.open) return;
-    if (name == "Escape") return this.escape(target);
     if (target == search) {
       const to = list.listed.find((its) => its >= this.at) ?? list.listed[0];
       if (name == "Enter" && to) this.go(to, { push: true });
@@ -275,7 +273,9 @@ class View {
     event.preventDefault();
   }
   escape(target) {
-    if (!this.picture.tip.hidden) this.picture.hide();
+    const told = [this.picture, ...this.strips].filter(({ tip }) => !tip.hidden);
+    if (told.length) for (const each of told) each.hide();
+    else if (this.help.open || !(this.is_alone || this.element.contains(target))) return;
     else if (target != this.list.search) this.picture.pin(null);
     else this.list.leave();
   }
