@@ -1,30 +1,56 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT-0
 # Lessons and simulator as programs for 64-bit Arm, cross-compiled on 64-bit x86 into build-aarch64, and those of their
-# tests run there that an emulator of the processor lets run: scripts/aarch64.sh [ctest's arguments]
+# tests run there that an emulator of the processor lets run: scripts/aarch64.sh [--short] [ctest's arguments]
+# --short: the components of the simulator, each by itself, and lessons 01 and 02.
 set -euo pipefail
 cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 check_machine
 [[ $(uname -m) == x86_64 ]] || die "this compiles for Arm on 64-bit x86, and this is $(uname -m): run ./test.sh"
-if ! command -v aarch64-linux-gnu-g++ > /dev/null || [[ ! -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ]]; then
-  die "a compiler for Arm is missing, or an emulator that the kernel starts. On Debian and Ubuntu, as root:" \
-    "    apt-get install g++-aarch64-linux-gnu qemu-user-static binfmt-support" \
-    "In a container, as its root, if that is allowed:" \
-    "    mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc" \
-    "    cat /usr/lib/binfmt.d/qemu-aarch64.conf > /proc/sys/fs/binfmt_misc/register"
+targets=(all)
+if [[ ${1:-} == --short ]]; then
+  shift
+  targets=(units vmm_basics growable)
+  set -- -R '^(0[12]_[a-z_]+\.sim|simulator\.(ptx|ptx_replay|gpu|memory|trace_writer))$' "$@"
 fi
-# Debian's libraries for Arm where they are, else the cross-compiler's. Never some of each: with the loader of one and
-# the C library of the other, a program that forks does not end.
-[[ -e /lib/ld-linux-aarch64.so.1 ]] || export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
-# The simulator loads libzstd to unpack what nvcc compressed, so the way to know is to load it as the tests will.
+emulator=/usr/lib/binfmt.d/qemu-aarch64.conf
+if ! command -v aarch64-linux-gnu-g++ > /dev/null || [[ ! -e $emulator ]]; then
+  die "a compiler for Arm is missing, or an emulator. On Debian and Ubuntu, as root:" \
+    "    apt-get install g++-aarch64-linux-gnu qemu-user-static"
+fi
+# The kernel starts the emulator: for the whole machine where it was told to, else, since Linux 6.7, in a namespace.
+emulated=()
+registered=/proc/sys/fs/binfmt_misc
+if [[ ! -e $registered/qemu-aarch64 ]]; then
+  # shellcheck disable=SC2016  # the namespace's shell expands these
+  emulated=(unshare --user --map-root-user --mount sh -c 'mount -t binfmt_misc binfmt_misc "$1" &&
+    cat "$2" > "$1/register" && shift 2 && exec "$@"' sh "$registered" "$emulator")
+  "${emulated[@]}" true || die "no namespace in which the kernel starts the emulator can be made here (above)." \
+    "With an older one than Linux 6.7, or in a container, as the machine's root:" \
+    "    apt-get install binfmt-support"
+fi
+# The libraries for Arm: those installed here, else some unpacked for this, else the cross-compiler's. Never some of
+# each: with the loader of one and the C library of the other, a program that forks does not end.
+libraries=$PWD/build-aarch64/libraries
+if [[ ! -e /lib/ld-linux-aarch64.so.1 ]]; then
+  if [[ ! -d $libraries ]] && ((EUID == 0)) && command -v mmdebstrap > /dev/null; then
+    say "unpacking libraries for Arm from the system's packages into $libraries"
+    mmdebstrap --quiet --variant=extract --architectures=arm64 --include=libstdc++6,libzstd1,liblz4-1 \
+      "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$libraries" ||
+      { rm -rf "$libraries"; die "they could not be fetched; the message is above"; }
+  fi
+  export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
+  [[ ! -d $libraries ]] || QEMU_LD_PREFIX=$libraries
+fi
+# The simulator loads two to unpack what nvcc compressed, so the way to know is to load them as the tests will.
 probe=$(mktemp -d)
 aarch64-linux-gnu-g++ -x c++ -o "$probe/loads" - -ldl <<< '#include <dlfcn.h>
-  int main() { delete new int; return dlopen("libzstd.so.1", RTLD_NOW) == nullptr; }' ||
+  int main() { delete new int; return !dlopen("libzstd.so.1", RTLD_NOW) || !dlopen("liblz4.so.1", RTLD_NOW); }' ||
   { rm -r "$probe"; die "the compiler for Arm does not work; its message is above"; }
-"$probe/loads" ||
-  say "a C++ program for Arm cannot load libzstd.so.1: tests with compressed PTX will fail, or all. On Debian, as root:
-    dpkg --add-architecture arm64 && apt-get update && apt-get install libstdc++6:arm64 libzstd1:arm64"
+"${emulated[@]}" "$probe/loads" ||
+  say "a C++ program for Arm cannot load libzstd.so.1 or liblz4.so.1: tests with compressed PTX will fail, or all." \
+    "Run this as root with mmdebstrap installed."
 rm -r "$probe"
 
 setup scripts/requirements-ninja.txt
@@ -51,6 +77,6 @@ if [[ ! -f $parts/lib/stubs/libcuda.so ]]; then
 fi
 exec 9<&-  # the next set-up may begin
 
-cmake --preset aarch64 -DCMAKE_MAKE_PROGRAM="$ninja" -DPython3_EXECUTABLE="$(command -v python3)"
-cmake --build --preset aarch64
-exec ctest --preset aarch64 "$@"
+"${emulated[@]}" cmake --preset aarch64 -DCMAKE_MAKE_PROGRAM="$ninja" -DPython3_EXECUTABLE="$(command -v python3)"
+"${emulated[@]}" cmake --build --preset aarch64 --target "${targets[@]}"
+exec "${emulated[@]}" ctest --preset aarch64 "$@"

@@ -596,9 +596,13 @@ int main(int argc, char** argv) {
       if (!std::strcmp(each.name, argv[1])) return each.run(), 0;
     return 2;
   }
+  // QEMU's user emulation has no robust mutexes, and a thread of its own, which never waits.
+  const std::set<std::string_view> not_emulated = {"processes", "multicast_objects", "multicast_of_processes",
+                                                   "hopeful", "lost_lock"};
   int failures = 0;
   for (const Case& each : cases) {
     if (each.is_role || (argc > 1 && std::strcmp(each.name, argv[1]))) continue;
+    if (getenv("TESTS_ARE_EMULATED") && not_emulated.contains(each.name)) continue;
     Machine machine;
     Options options;
     machine.gpus = 2, machine.memory = 256 * MiB;
