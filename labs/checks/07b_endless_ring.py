@@ -118,26 +118,21 @@ def one_copy(run):
 
 @check("each copy is done before its record is read")
 def in_order(run):
-    """A copy in a stream that no other waits for is loose, until what main's kernels wait for comes after it."""
-    loose, behind, recorded = {}, {}, {}  # copy -> stream; stream, or event -> the copies that come before
-    aside = run.streams_aside
-    for call in run.calls("cudaMemcpy*", "cuMemcpy*", "cudaLaunch*", "cuLaunch*", *ORDERS):
-        stream, event = call.stream, call.argument("event", "hEvent")
-        before = {copy for copy in loose if loose[copy] == stream} | behind.get(stream, set())
+    """A copy in a stream aside is loose until the host, or a stream, waits for what comes behind it."""
+    loose, recorded, aside = [], {}, run.streams_aside  # copies; of an event those that come before it
+    for call in run.calls("cudaMemcpy*", "cuMemcpy*", *LAUNCHES, *ORDERS):
+        event, before = call.argument("event", "hEvent"), [copy for copy in loose if copy.stream == call.stream]
         if "Memcpy" in call.name:
-            loose |= {call: stream} if "Async" in call.name and stream in aside else {}
+            loose += [call] if "Async" in call.name and call.stream in aside else []
         elif "Launch" in call.name:
-            joined = set().union(*(copies for at, copies in behind.items() if at not in aside or at == stream))
-            for copy in set(loose) - joined - before:
+            for copy in loose:
                 happened = f"line {call.line} reads it, and nothing lets that wait for {copy.name} in another stream"
                 raise copy.wrong("the record is in the ring before it is read", happened)
         elif "EventRecord" in call.name:
             recorded[event] = before
-        elif "WaitEvent" in call.name:
-            behind[stream] = behind.get(stream, set()) | recorded.get(event, set())
         elif "Query" not in call.name or asks_again(run, call):
-            done = recorded.get(event, set()) if "Event" in call.name else before if "Stream" in call.name else loose
-            loose = {copy: at for copy, at in loose.items() if copy not in done}
+            done = recorded.get(event, []) if "Event" in call.name else before if "Stream" in call.name else loose
+            loose = [copy for copy in loose if copy not in done]
 
 
 def asks_again(run, query):

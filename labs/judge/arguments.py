@@ -38,17 +38,16 @@ def arguments(labs):
     given.command = words.pop(0) if words and words[0] in (*OF_ONE, "next", "gradescope") else ""
     takes_several = given.all or given.students or given.command == "gradescope"
     given.zip = pathlib.Path(words.pop()).absolute() if given.command == "gradescope" and len(words) > 1 else None
-    check_together(parser, given, takes_several)
+    if wrong := does_not_go_together(given, takes_several):
+        parser.error(wrong)
     try:
         if takes_several:
-            parts = [part for word in words for part in word.split(",") if part]
-            chosen = [named(part, labs) for part in parts]
-            given.labs = [lab for lab in labs if lab in chosen or not chosen]
-        elif len(words) > 1:
-            parser.error(f"one lab at a time, not {' '.join(words)}; --all takes several, as 01a,01c")
-        given.lab = named(words[0], labs) if words and not takes_several else None
+            words = [part for word in words for part in word.split(",") if part]
+        chosen = [named(word, labs) for word in words]
     except ValueError as error:
         parser.error(str(error))
+    given.labs = [lab for lab in labs if lab in chosen or not chosen]
+    given.lab = chosen[0] if chosen and not takes_several else None
     return given
 
 
@@ -85,27 +84,25 @@ def parser_of(labs):
     return parser
 
 
-def check_together(parser, given, takes_several):
-    """What does not go together ends with status 2."""
+def does_not_go_together(given, takes_several):
+    """In words, what of the arguments does not; or ""."""
     command, words = given.command, given.words
-    if given.all + bool(given.students) + bool(command) > 1:
-        parser.error("one of these at a time: --all, --class, or a command")
-    if command in OF_ONE and not words:
-        parser.error(f"{command} needs the number of a lab")
-    if command == "next" and words:
-        parser.error("next takes no lab: it finds one")
-    if command == "gradescope" and not (given.zip and given.zip.suffix == ".zip"):
-        parser.error("gradescope needs labs and a file: ./lab.sh gradescope 01a,01c FILE.zip")
-    if given.students and not given.students.is_dir():
-        parser.error(f"--class: there is no directory {given.students}")
     there = {"--all": given.all, "--class": given.students, "solution": command == "solution"}
-    for option, whose in GOES_WITH.items():
-        if getattr(given, option) and not there[whose]:
-            parser.error(f"--{option} goes with {whose}")
-    if given.real and (command not in ("", "watch", "next", "predict") or given.students):
-        parser.error(f"--real does not go with {command or '--class'}")
-    if not 1 <= given.limit <= 3600:
-        parser.error(f"--limit takes 1 to 3600 seconds, not {given.limit}")
+    alone = [option for option, whose in GOES_WITH.items() if getattr(given, option) and not there[whose]]
+    is_real = command in ("", "watch", "next", "predict") and not given.students
+    wrong = {
+        "one of these at a time: --all, --class, or a command": given.all + bool(given.students) + bool(command) > 1,
+        f"{command} needs the number of a lab": command in OF_ONE and not words,
+        "next takes no lab: it finds one": command == "next" and words,
+        "gradescope needs labs and a file: ./lab.sh gradescope 01a,01c FILE.zip": command == "gradescope"
+        and not (given.zip and given.zip.suffix == ".zip"),
+        f"--class: there is no directory {given.students}": given.students and not given.students.is_dir(),
+        **{f"--{option} goes with {GOES_WITH[option]}": True for option in alone},
+        f"--real does not go with {command or '--class'}": given.real and not is_real,
+        f"--limit takes 1 to 3600 seconds, not {given.limit}": not 1 <= given.limit <= 3600,
+        f"one lab at a time, not {' '.join(words)}; --all takes several, as 01a,01c": not takes_several and words[1:],
+    }
+    return next((text for text, is_wrong in wrong.items() if is_wrong), "")
 
 
 def named(word, labs):
@@ -115,8 +112,7 @@ def named(word, labs):
     name = re.sub(r"\.(cu|py|json|html)$", "", path.name).lower()
     if re.fullmatch(r"\d[a-z]?", name):
         name = f"0{name}"
-    found = [lab for lab in labs if name in (lab.number, lab.name)]
-    found = found or [lab for lab in labs if name and lab.name.startswith(name)]
+    found = [lab for lab in labs if name and lab.name.startswith(name)]
     found = found or [lab for lab in labs if len(name) > 2 and re.sub(r"\W", "_", name) in lab.name]
     if len(found) > 1:
         raise ValueError(f"{word!r} fits several labs: " + ", ".join(f"{lab.number} {lab.title}" for lab in found))

@@ -13,12 +13,11 @@ import re
 import types
 
 from labs.judge import diagnosis
+from labs.judge.diagnosis import ENDED, GIVEN_BACK
 from vmmsim.trace import NO_CALLS, OF_MODULES, SUCCESS, Machine, number
 
 NEVER = float("inf")
 AFTER_FAILURE = (*diagnosis.GIVES_BACK, "cuMulticastUnbind", "cuGetError", "cudaGet", *NO_CALLS)  # calls
-ENDED = "no call is refused, no kernel faults, and it ends as it should"
-GIVEN_BACK = "all is given back"
 NOT_LOOKED_AT = "Query", "LastError", "ErrorString", "ErrorName"  # ends of names: their answers are no failures
 RESETS = "cudaDeviceReset", "cuDevicePrimaryCtxReset", "cuCtxDestroy"
 COPIES = "cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*", "cudaGraphL*", "cuGraphL*"
@@ -206,12 +205,13 @@ class Run:
         for call, machine in self.replay():
             if kernel := begun.get(call):
                 found = mappings_under(machine, call.pid, *kernel.range)
+                address, size = kernel.range
                 if not found:
                     raise kernel.launch.wrong(
                         "the kernel uses memory that cuMemCreate made and cuMemMap mapped, and no other",
-                        f"{kernel.range[1]} bytes at {kernel.range[0]:#x} were used, and not all of them are mapped",
+                        f"{size} bytes at {address:#x} were used, and not all of them are mapped",
                     )
-                if sum(memory.size for memory in {mapping.memory for mapping in found}) < kernel.range[1]:
+                if sum(memory.size for memory in {mapping.memory for mapping in found}) < size:
                     raise kernel.launch.wrong(
                         "each part of what the kernel uses is memory of its own",
                         "the same memory is mapped at several addresses of it: a write at one changes the others",
@@ -223,22 +223,17 @@ class Run:
         done = []
         for kernel, _, mappings in self.work():
             for mapping in mappings:
-                if mapping.memory.device != 0:
-                    raise kernel.launch.wrong(
-                        "the memory is on GPU 0", f"it is memory of {place_of(mapping.memory.device)}"
-                    )
-                if mapping.access.get(0) != 3:
-                    raise kernel.launch.wrong(
-                        "before the kernel runs, cuMemSetAccess grants GPU 0 to read and write",
-                        "GPU 0 may only read it"
-                        if mapping.access.get(0)
-                        else "it is mapped, and GPU 0 may not read and write it: a mapping grants nobody access",
-                    )
-            done.append(kernel)
-        if tuple(kernel.begin.device for kernel in done) != gpus:
+                place, right = place_of(mapping.memory.device), mapping.access.get(0)
+                if place != "GPU 0":
+                    raise kernel.launch.wrong("the memory is on GPU 0", f"it is memory of {place}")
+                if right != 3:
+                    wanted = "before the kernel runs, cuMemSetAccess grants GPU 0 to read and write"
+                    nobody = "it is mapped, and GPU 0 may not read and write it: a mapping grants nobody access"
+                    raise kernel.launch.wrong(wanted, "GPU 0 may only read it" if right else nobody)
+            done.append(kernel.begin.device)
+        if done != [*gpus]:
             happened = f"{len(done)} ran" if len(done) != len(gpus) else "they ran on others"
             raise self.wrong(f"main's {len(gpus)} kernels run, on GPUs {', '.join(map(str, gpus))}", happened)
-        return done
 
     def ordinary_memory(self):
         """The calls that made memory which is not of VMM."""
@@ -295,9 +290,7 @@ class Run:
     def ended_with(self, **options):
         """Another run, which has to end as it should, and may keep what it has made: it exits on an error."""
         other = self.runner.run(self.options | options)
-        if wrong := other.stopped():
-            wrong.title = ENDED
-            raise wrong
+        other.must_end()
         return other
 
     def where(self):
@@ -331,16 +324,8 @@ class Run:
             raise wrong
 
     def must_give_back(self):
-        if wrong := self.leak():
+        if wrong := diagnosis.leak(self):
             raise wrong
-
-    def leak(self):
-        """The first thing that was not given back, as a CheckFailed, or None."""
-        for call, words in diagnosis.leaks(self):
-            wrong = call.wrong("at its end the program has given back all that it made", f"{call.name}: {words}")
-            wrong.title = GIVEN_BACK
-            return wrong
-        return None
 
     def must_not_enable_peers(self):
         for call in self.all:

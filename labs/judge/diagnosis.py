@@ -8,6 +8,8 @@ from labs.judge.program import STILL
 from vmmsim.processes import signal_name
 from vmmsim.trace import OF_MODULES, Machine, number
 
+ENDED = "no call is refused, no kernel faults, and it ends as it should"
+GIVEN_BACK = "all is given back"
 NOT_YET = "CUDA_ERROR_NOT_READY", "cudaErrorNotReady"  # an answer, and no refusal
 LAST_ERROR = "cudaGetLastError", "cudaPeekAtLastError"  # they tell of a call that has told itself
 GIVES_BACK = {  # what, and in words
@@ -141,35 +143,30 @@ KEPT = {
     "allocate": "it was never freed",
     "map": "it is still mapped at the end: cuMemUnmap was not called for it",
     "handle": "its handle is still held at the end: each cuMemCreate, import and retain needs a cuMemRelease",
-    "stream": "it was never destroyed",
-    "event": "it was never destroyed",
     "reserve": "the addresses are still reserved at the end: cuMemAddressFree was not called for them",
 }
 
 
-def undestroyed(run, kind):
+def undestroyed(run):
     """The calls that made a stream, or an event, that was not destroyed."""
-    makes = [f"{api}{kind.capitalize()}Create*" for api in ("cuda", "cu")]
-    ends = [f"{api}{kind.capitalize()}Destroy" for api in ("cuda", "cu")]
     made = {}
-    for call in run.calls(*makes, *ends):
-        if call.name in ends:
-            made.pop((call.pid, *call.arguments.values()), None)
+    for call in run.calls("cu*StreamCreate*", "cu*EventCreate*", "cu*StreamDestroy*", "cu*EventDestroy*"):
+        of = call.pid, "Stream" in call.name
+        if "Destroy" in call.name:
+            made.pop((*of, *call.arguments.values()), None)
         else:
-            made[(call.pid, *call.outputs.values())] = call
+            made[(*of, *call.outputs.values())] = call
     return made.values()
 
 
-def leaks(run):
-    """What each process has not given back: (the call that made it, in words)."""
+def leak(run):
+    """The first thing that a process has not given back, as a CheckFailed of the call that made it; or None."""
     made, machine = {}, Machine()
     for call, machine in run.replay():  # noqa: B007
         for change in call.changes:
-            if change["kind"] in ("create", "import", "multicast_create", "retain"):
-                made[call.pid, "handle", number(change["handle"])] = call
-            if change["kind"] in ("map", "reserve", "allocate"):
-                made[call.pid, change["kind"], number(change["address"])] = call
-    found = [(call, KEPT[kind]) for kind in ("stream", "event") for call in undestroyed(run, kind)]
+            kind = "handle" if change["kind"] in ("create", "import", "multicast_create", "retain") else change["kind"]
+            made[call.pid, kind, number(change.get("handle" if kind == "handle" else "address"))] = call
+    found = [(call, "it was never destroyed") for call in undestroyed(run)]
     for pid, process in machine.processes.items():
         left = [("allocate", name) for name, block in process.blocks.items() if not block[2].startswith(OF_MODULES)]
         left += [("map", name) for name in process.mappings]
@@ -179,4 +176,8 @@ def leaks(run):
     for end in run.calls("exit"):
         for fd in end.arguments["sockets"][1:]:  # the first is main's, with which the two processes speak
             found.append((end, f"descriptor {fd}, of a socket or a pipe, is still open in a process when it ends"))
-    return sorted(found, key=lambda one: one[0].index)
+    for call, words in sorted(found, key=lambda one: one[0].index):
+        wrong = call.wrong("at its end the program has given back all that it made", f"{call.name}: {words}")
+        wrong.title = GIVEN_BACK
+        return wrong
+    return None

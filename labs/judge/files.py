@@ -2,6 +2,7 @@
 """The student's files: LABS_MINE, or labs/mine. What is not for the student to see has a dot before its name."""
 
 import contextlib
+import itertools
 import os
 import pathlib
 import re
@@ -90,18 +91,16 @@ def make_mine(lab):
 def is_begun(lab, directory=None):
     """Whether a part differs from the starter's in more than blanks and comments."""
     file = mine(lab, directory)
-    return (
-        file.is_file()
-        and not leads_out(file, directory)
-        and code_of(file.read_text(errors="replace")) != code_of(lab.starter.read_text())
-    )
+    if not file.is_file() or leads_out(file, directory):
+        return False
+    return code_of(file.read_text(errors="replace")) != code_of(lab.starter.read_text())
 
 
 def code_of(text):
     """The code of the parts, for comparison; of a file without parts all of it."""
     lines, its = text.splitlines(), parts(text)
-    inside = [line for first, last in its for line in (*lines[first : last - 1], "")] if its else lines
-    return "".join(re.sub(r"(^|\s)//.*", "", line) + " " for line in inside).split()
+    inside = [line for first, last in its for line in lines[first : last - 1]] if its else lines
+    return [word for line in inside for word in re.sub(r"(^|\s)//.*", "", line).split()]
 
 
 def tell_editors():
@@ -117,8 +116,7 @@ def tell_editors():
 def reset(lab):
     """The starter again. Every version that was there stays, under a number of its own."""
     for path in (hints_shown(lab), last_run(lab)):
-        with contextlib.suppress(OSError):
-            path.unlink()
+        path.unlink(missing_ok=True)
     if is_begun(lab):
         print(f"What you had is {shown(set_aside(mine(lab)))}")
     put(lab.starter.read_text(), mine(lab))
@@ -128,14 +126,6 @@ def reset(lab):
 
 def set_aside(file):
     """Its new name: the first number that is free."""
-    number = 1
+    names = (file.with_name(f"{file.name}.old.{number}") for number in itertools.count(1))
     with writing(file):
-        while True:
-            old = file.with_name(f"{file.name}.old.{number}")
-            try:
-                os.link(file, old)
-            except FileExistsError:
-                number += 1
-                continue
-            file.unlink()
-            return old
+        return file.rename(next(name for name in names if not name.exists()))

@@ -20,17 +20,11 @@ MADE_HERE = "build*", ".*", "__pycache__", "labs/mine"
 def pack(labs, file):
     """./lab.sh gradescope 01a,01c FILE.zip"""
     checkout = archive()
-    part = file.with_name(f".{file.name}.part")
-    with writing(file):
-        try:
-            with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as packed:
-                for name in ("setup.sh", "run_autograder"):
-                    packed.write(SCRIPTS / name, name)
-                packed.writestr("labs", ",".join(lab.number for lab in labs) + "\n")
-                packed.writestr("checkout.tar", checkout)
-            part.replace(file)
-        finally:
-            part.unlink(missing_ok=True)
+    with writing(file), zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name in ("setup.sh", "run_autograder"):
+            packed.write(SCRIPTS / name, name)
+        packed.writestr("labs", ",".join(lab.number for lab in labs) + "\n")
+        packed.writestr("checkout.tar", checkout)
     print(f"{file}: {', '.join(lab.number for lab in labs)}. Upload it as the autograder of a programming assignment.")
     return 0
 
@@ -41,14 +35,8 @@ def archive():
     with tarfile.open(fileobj=data, mode="w") as packed:
         for name in files():
             if not any(pathlib.PurePath(name).is_relative_to(path) for path in NOT_SENT):
-                packed.add(ROOT / name, name, recursive=False, filter=of_nobody)
+                packed.add(ROOT / name, name, recursive=False)
     return data.getvalue()
-
-
-def of_nobody(entry):
-    entry.uid = entry.gid = 0
-    entry.uname = entry.gname = "root"
-    return entry
 
 
 def files():

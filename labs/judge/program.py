@@ -39,7 +39,6 @@ COMPILER_SECONDS = 120
 MOST = {"stdout": 1 << 20, "stderr": 1 << 20, "trace": 64 << 20}  # bytes
 MOST_PROCESSES = 64
 MOST_DESCRIPTORS = 4096  # what has a larger number the simulator does not see when a process ends
-MORE_THREADS = 400  # of this user, than there are; root has no such bound
 MOST_MEMORY = 4 << 30  # bytes of its own for each process; those of the simulated GPUs are not among them
 MOST_SHARED = 8 << 30  # bytes of shared memory more than before, of the whole machine
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -70,27 +69,16 @@ def cached(name):
     return ""
 
 
-def threads_of_user():
-    count = 0
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError):
-                if os.stat(f"/proc/{entry}").st_uid == os.getuid():
-                    count += os.stat(f"/proc/{entry}/task").st_nlink - 2
-    return count
-
-
-def be_bounded(limit, threads):
+def be_bounded():
     """In the new process: what it and all that it starts may take."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (4 * limit, 4 * limit + 1))
-    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
     files = min(MOST_DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
-    if most == resource.RLIM_INFINITY or threads < most:
-        resource.setrlimit(resource.RLIMIT_NPROC, (threads, most))
+    for bound, most in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_DATA, MOST_MEMORY),
+        (resource.RLIMIT_NOFILE, files),
+    ):
+        resource.setrlimit(bound, (most, most))
 
 
 def shared_memory():
@@ -99,22 +87,17 @@ def shared_memory():
     return int(found[1]) << 10
 
 
-class Pipes:
-    """What a command writes, each through a pipe that only this process reads."""
+class Output:
+    """What a command writes, through pipes that only this process reads."""
 
-    def __init__(self):
-        self.ends = {name: os.pipe() for name in MOST}
-        self.written = {name: bytearray() for name in MOST}
-        self.selector = selectors.DefaultSelector()
-        for name, (read, _) in self.ends.items():
-            os.set_blocking(read, False)
-            self.selector.register(read, selectors.EVENT_READ, name)
+    def __init__(self, files):
+        self.files, self.selector = files, selectors.DefaultSelector()
+        self.written = {name: bytearray() for name in files}
+        for name, file in files.items():
+            os.set_blocking(file.fileno(), False)
+            self.selector.register(file, selectors.EVENT_READ, name)
             with contextlib.suppress(OSError):  # no more than the user may have
-                fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, 1 << 20)
-
-    def close_writers(self):
-        for _, write in self.ends.values():
-            os.close(write)
+                fcntl.fcntl(file, fcntl.F_SETPIPE_SZ, 1 << 20)
 
     def read(self):
         """The name of one through which more has come than may, or ""."""
@@ -123,19 +106,17 @@ class Pipes:
             self.written[key.data] += data
             if not data:
                 self.selector.unregister(key.fd)
-        return next((name for name in MOST if len(self.written[name]) > MOST[name]), "")
+        return next((name for name in self.files if len(self.written[name]) > MOST[name]), "")
 
     def close(self):
         """After the last writer has gone. What is still in the pipes is read first."""
-        for name, (read, _) in self.ends.items():
-            with contextlib.suppress(BlockingIOError):
-                while len(self.written[name]) <= MOST[name] and (data := os.read(read, 1 << 16)):
-                    self.written[name] += data
-            os.close(read)
-        self.selector.close()
+        while self.selector.select(0) and not self.read():
+            pass
+        for each in (self.selector, *self.files.values()):
+            each.close()
 
-    def texts(self):
-        return [bytes(self.written[name]).decode(errors="replace") for name in ("stdout", "stderr")]
+    def text(self, name):
+        return self.written[name].decode(errors="replace")
 
 
 def run(command, limit, cwd, environment, seen=None):
@@ -144,8 +125,7 @@ def run(command, limit, cwd, environment, seen=None):
     It sees the files `seen`, arguments of sandbox.inside, and those of the system, and no others; all if that is None.
     """
     prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes ours, and is found
-    threads, process, pipes = threads_of_user() + MORE_THREADS, None, Pipes()
-    trace = pipes.ends["trace"][1]
+    read, trace = os.pipe()
     if seen:
         sandbox.give(trace)  # to be opened by its name
     # Who is asked to end meanwhile waits with that until it knows whom it has started, and so has to end.
@@ -154,50 +134,43 @@ def run(command, limit, cwd, environment, seen=None):
 
     def begin():  # no thread is here
         os.dup2(os.dup(trace), OF_TRACE)
-        be_bounded(limit, threads)
+        be_bounded()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     try:
-        process = subprocess.Popen(
-            sandbox.inside(command, cwd=cwd, **seen) if seen else command,
-            cwd=cwd,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=pipes.ends["stdout"][1],
-            stderr=pipes.ends["stderr"][1],
-            pass_fds=[OF_TRACE],
-            start_new_session=True,
-            preexec_fn=begin,
-        )
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
+        of_process = {"pass_fds": [OF_TRACE], "start_new_session": True, "preexec_fn": begin}
+        words = sandbox.inside(command, cwd=cwd, **seen) if seen else command
+        process = subprocess.Popen(words, cwd=cwd, env=environment, **pipes, **of_process)
     except OSError as error:
+        os.close(read)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return Ended(127, "", "", f"{command[0]} cannot be started: {error.strerror}", b"")
     finally:
-        pipes.close_writers()
-        if not process:
-            pipes.close()
+        os.close(trace)
+    output = Output({"stdout": process.stdout, "stderr": process.stderr, "trace": open(read, "rb", 0)})
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        why = watch(process, pipes, limit)
+        why = watch(process, output, limit)
         pids = descendants(process.pid) if why in ("time", "still") else ()
         waiting = {sandbox.number_inside(pid): waits(pid) for pid in pids}
     finally:
         end_with_all(process)
-        pipes.close()
-    stdout, stderr = pipes.texts()
+        output.close()
+    stderr = output.text("stderr")
     if seen and process.returncode and stderr.startswith("bwrap: "):
         raise CannotJudge(f"the sandbox could not be made: {stderr}")
     if seen and process.returncode == sandbox.LEFT:
         why = why or "left"
-    return Ended(process.returncode, why, stdout, stderr, bytes(pipes.written["trace"]), waiting)
+    return Ended(process.returncode, why, output.text("stdout"), stderr, bytes(output.written["trace"]), waiting)
 
 
-def watch(process, pipes, limit):
+def watch(process, output, limit):
     """Reads what it writes until all has ended, or is to be ended: why, or ""."""
     began = looked = stirred = time.monotonic()
     end, turns, shared = None, {}, shared_memory()  # of the process itself; of all threads
     while True:
-        if too_much := pipes.read():
+        if too_much := output.read():
             return too_much
         now = time.monotonic()
         has_ended = process.poll() is not None
@@ -287,11 +260,13 @@ class Program:
         flags = ["-std=c++17", f"-arch=compute_{self.architecture}", "--no-compress"]
         # For members of classes addr2line tells lines of DWARF 5 as those of another file.
         flags += ["-Xcompiler=-Wall,-Wextra,-Werror=return-type,-g1,-gdwarf-4"]
-        toolkit = pathlib.Path(os.path.realpath(nvcc)).parents[1]
         seen = {
-            "readable": [self.directory / "labs", self.directory / "common", *of_toolkit(toolkit)],
+            "readable": [self.directory / "labs", self.directory / "common"],
             "writable": [self.file.parent],
         }
+        toolkit = pathlib.Path(os.path.realpath(nvcc)).parents[1]
+        if not toolkit.is_relative_to("/usr"):  # else it is with the system's files
+            seen["readable"].append(toolkit)
         sandbox.give(self.file.parent)
         environment = {"PATH": os.environ.get("PATH", os.defpath), "TMPDIR": str(self.file.parent), "HOME": "/tmp"}
         done = run(
@@ -312,33 +287,23 @@ class Program:
             return line, True
         return self.spliced.lines.get(line - OF_STARTER, line - OF_STARTER), False
 
-    def run(
-        self,
-        gpus=1,
-        machine="h200x8",
-        memory="1GiB",
-        fail=None,
-        strict=False,
-        slow_importer=False,
-        adversarial_timing=False,
-        late_kernels=LATE,
-        main=0,
-    ):
-        """Runs one of its mains on simulated GPUs. What a slow importer imports, its exporter has had time to give
-        back; then too a sleep is no wait, and numbers of descriptors differ (--adversarial-timing)."""
+    def run(self, gpus=1, machine="h200x8", memory="1GiB", fail=None, late_kernels=LATE, main=0, **flags):
+        """Runs one of its mains on simulated GPUs. Flags are strict, adversarial_timing and slow_importer: what it
+        imports, its exporter has had time to give back, and then, too, the timing is adversarial."""
         own = ROOT / f"labs/judge/{machine}.conf"
         machine = own if own.exists() else machine
         options = ["--gpus", gpus, "--machine", machine, "--memory", memory, "--explain", "--trace", "TRACE"]
         options += ["--unsupported", "exit"]  # a kernel that is not simulated is named as that, and as no mistake
         options += ["--fail", fail] if fail else []
-        options += ["--strict"] if strict else []
+        options += ["--strict"] if flags.get("strict") else []
         options += ["--late-kernels", late_kernels] if late_kernels else []
-        options += ["--slow-import", min(SLOW_IMPORT, self.limit // 2)] if slow_importer else []
-        options += ["--adversarial-timing"] if adversarial_timing or slow_importer else []
+        options += ["--slow-import", min(SLOW_IMPORT, self.limit // 2)] if flags.get("slow_importer") else []
+        options += ["--adversarial-timing"] if flags.get("adversarial_timing") or flags.get("slow_importer") else []
         seen = {
-            "readable": [self.file, *of_simulator(), *([own] if own.exists() else [])],
+            "readable": [self.file, VMMSIM, BUILD / "simulator", (BUILD / "simulator/machines").resolve()],
             "writable": [self.work],
         }
+        seen["readable"] += [own] if own.exists() else []
         return self.start([VMMSIM, *options, self.file], seen, **{SELECT: str(main)})
 
     def run_on_gpu(self):
@@ -372,13 +337,3 @@ class Program:
         marks = [self.starter.splitlines()[first - 1] for first, _ in parts(self.starter)]
         its = [first + 1 for first, _ in parts(self.text)]
         return next((line for mark, line in zip(marks, its, strict=False) if words in mark), 0)
-
-
-def of_toolkit(toolkit):
-    """What the compiler needs beside the system's files."""
-    return [] if toolkit.is_relative_to("/usr") else [toolkit]
-
-
-def of_simulator():
-    """What a simulated program needs beside the system's files and its own."""
-    return [VMMSIM, BUILD / "simulator", (BUILD / "simulator" / "machines").resolve()]

@@ -13,20 +13,17 @@ OF_STARTER = 1_000_000  # added to a line of the starter, so that it is none of 
 SELECT = "LAB_MAIN"  # the variable of the environment that says which main runs
 TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?\*/)
-    |(?P<raw>\b(?:u8|u|U|L)?R"|\?\?[=/'()!<>-])
+    |(?P<raw>\b(?:u8|u|U|L)?R"|\?\?[=/'()!<>-]|\b_Pragma\b)
     |(?P<text>"(?:[^"\\\n]|\\.)*"|(?<![\w'])'(?:[^'\\\n]|\\.)+')
-    |(?P<number>\.?\d(?:[\w.]|'\w|[eEpP][+-])*)
-    |(?P<word>[A-Za-z_]\w*)
-    |(?P<odd>/\*|["'`]|\#\#|%:|<%|%>|<:(?!:)|:>)
-    |(?P<bracket>[(){}\[\]])
-    |(?P<line>\n)
-    |(?P<sign>[^\s])""",
+    |\.?\d(?:[\w.]|'\w|[eEpP][+-])*
+    |[A-Za-z_]\w*
+    |(?P<odd>/\*|["'`]|\#\#|%:|<%|%>|<:(?!:)|:>)""",
     re.DOTALL | re.VERBOSE,
 )
 PAIRS = {")": "(", "}": "{", "]": "["}
 INCLUDE = re.compile(r"^\s*#\s*include\s*(<[\w./+-]+>)\s*(?://.*)?$")
-OF_LABS = re.compile(r'^\s*#\s*include\s*"\.\./(?:lab|descriptor|multicast)\.h"\s*(?://.*)?$')
-DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)[ \t]*(\w*)(.*)$")
+JOINED = "\x01"  # stands for a line that goes on in the next one
+DIRECTIVE = re.compile(rf"^[\s{JOINED}]*#[\s{JOINED}]*(\w*)[\s{JOINED}]*(\w*)(.*)$")
 
 
 class NotWhole(Exception):
@@ -62,43 +59,52 @@ def parts(text):
 
 def must_be_whole(lines, first):
     """Raises NotWhole unless these lines, of which the first has this number, are whole by themselves."""
-    opened, branches, at, in_directive = [], [], first, False
-    text = "\n".join(lines) + "\n"
+    text = "\n".join(lines)
     if split := re.search(r"\S\\[ \t\0]*\n\S", text):  # the compiler reads one word, or sign, where two seem to be
-        at += text.count("\n", 0, split.start())
-        raise NotWhole(at, "a line that goes on in the next one ends in a blank before its \\: put one there")
-    if lines and lines[-1].rstrip().endswith("\\"):
+        words = "a line that goes on in the next one ends in a blank before its \\: put one there"
+        raise NotWhole(first + text.count("\n", 0, split.start()), words)
+    if text.rstrip().endswith("\\"):
         raise NotWhole(
             first + len(lines) - 1, "the last line of a part must not go on behind the mark: no \\ at its end"
         )
-    told = {line: directive for directive, line in directives(lines, first)}
-    for line, directive in told.items():
-        look_at_directive(directive, line)
-    for token in TOKEN.finditer(joined(text)):
-        kind, word = token.lastgroup, token[0]
-        if kind in ("odd", "raw") or word == "_Pragma":
-            raise NotWhole(
-                at, WHY_ODD.get(word, f"{word!r} has no end in this part, or is no plain C++: write it plainly")
-            )
-        if kind == "bracket" and not any(is_off for _, _, is_off in branches):
-            take_bracket(opened, word, at, "part")
-        elif word == "#" and not in_directive:
-            if at not in told:
-                raise NotWhole(at, "a directive begins its line: no comment ends before it")
-            nest(branches, [one for one, _ in opened], told[at], at)
-        in_directive = kind != "line" and (in_directive or word == "#")
-        at += word.count("\n") + word.count(JOINED)
+    opened, branches, at = [], [], first
+    for line in plain(text, first).split("\n"):
+        if told := DIRECTIVE.match(line):
+            look_at_directive(told, at)
+            nest(branches, [one for one, _ in opened], told, at)
+        elif not any(is_off for _, _, is_off in branches):
+            take_brackets(opened, line, at, "part")
+        at += 1 + line.count(JOINED)
     must_be_closed(opened, "part")
     if branches:
         raise NotWhole(branches[-1][1], "#if has no #endif in this part")
 
 
-def take_bracket(opened, word, line, where):
-    """It opens, or closes what was opened last."""
-    if word not in PAIRS:
-        opened.append((word, line))
-    elif not opened or opened.pop()[0] != PAIRS[word]:
-        raise NotWhole(line, f"{word!r} closes what was not opened in this {where}")
+def plain(text, first):
+    """As the compiler reads it: without comments, and a line that goes on is one; texts have no brackets."""
+
+    def of_token(token):
+        kind, word = token.lastgroup, token[0]
+        if kind in ("odd", "raw"):
+            before = token.string[: token.start()]
+            words = f"{word!r} has no end in this part, or is no plain C++: write it plainly"
+            raise NotWhole(first + before.count("\n") + before.count(JOINED), WHY_ODD.get(word, words))
+        if kind == "comment":
+            return " " + JOINED * (word.count("\n") + word.count(JOINED))
+        return re.sub(r"[(){}\[\]]", "_", word)
+
+    return TOKEN.sub(of_token, re.sub(r"\\[ \t]*\n", f" {JOINED}", text))
+
+
+def take_brackets(opened, text, line, where):
+    """Each opens, or closes what was opened last."""
+    for sign in re.findall(rf"[(){{}}\[\]{JOINED}]", text):
+        if sign == JOINED:
+            line += 1
+        elif sign not in PAIRS:
+            opened.append((sign, line))
+        elif not opened or opened.pop()[0] != PAIRS[sign]:
+            raise NotWhole(line, f"{sign!r} closes what was not opened in this {where}")
 
 
 def must_be_closed(opened, where):
@@ -106,7 +112,6 @@ def must_be_closed(opened, where):
         raise NotWhole(opened[-1][1], f"{opened[-1][0]!r} has no end in this {where}")
 
 
-JOINED = "\x01"  # stands for a line that goes on in the next one
 WHY_ODD = {
     "##": "no ## here: it makes signs that cannot be seen",
     "/*": "this comment has no end in this part",
@@ -116,42 +121,21 @@ WHY_ODD = {
 }
 
 
-def joined(text):
-    """As the compiler reads it: a line that ends in a backslash goes on in the next."""
-    return re.sub(r"\\[ \t]*\n", f" {JOINED}", text)
-
-
-def directives(lines, first):
-    """(match of DIRECTIVE, line) of each directive, where no comment begins before it."""
-    at, found = 0, []
-    while at < len(lines):
-        here, whole = at, lines[at]
-        while whole.rstrip().endswith("\\") and at + 1 < len(lines):
-            at += 1
-            whole = whole.rstrip()[:-1] + " " + lines[at]
-        at += 1
-        if told := DIRECTIVE.match(re.sub(r"/\*.*?\*/", " ", whole)):
-            found.append((told, first + here))
-    return found
-
-
 def look_at_directive(told, line):
     """What a directive in a part may not be."""
     name, _, rest = told.groups()
     if name == "line" or name.isdigit() or name == "pragma" and "macro" in told[0]:
         raise NotWhole(line, f"no #{name} here: a line keeps its number, and a macro its meaning")
-    if name in ("include", "include_next", "import") and not (INCLUDE.match(told[0]) or OF_LABS.match(told[0])):
+    if name in ("include", "include_next", "import") and not INCLUDE.match(told[0]):
         raise NotWhole(line, "what a file of your own says is not looked at: write it here")
     opened = []
-    for token in TOKEN.finditer(rest):
-        if token.lastgroup == "bracket":
-            take_bracket(opened, token[0], line, "directive")
+    take_brackets(opened, rest, line, "directive")
     must_be_closed(opened, "directive")
 
 
 def nest(branches, opened, told, line):
     """#if and its like: the brackets of each branch are whole."""
-    name, condition = told[1], told[2] + told[3].partition("//")[0].strip()
+    name, condition = told[1], told[2] + told[3].strip()
     if name.startswith("if"):
         branches.append((opened, line, name == "if" and condition == "0"))  # the compiler reads nothing of #if 0
     elif name in ("else", "elif", "elifdef", "elifndef", "endif"):
@@ -179,7 +163,7 @@ def spliced(starter, text, name, mains):
     includes = [line for line in starter.splitlines() if re.match(r"\s*#\s*include\b", line)]
     includes += [f"#include {found[1]}" for line in mine if (found := INCLUDE.match(line))]
     made = [one_main(starter, wanted, of_parts, its, name, main.get("changes", {})) for main in mains]
-    return Spliced(includes, [body for body, _ in made], made[0][1], unjudged(starter, text, wanted, its))
+    return Spliced(includes, [body for body, _ in made], made[0][1], unjudged(starter, text, its))
 
 
 def program(all_spliced):
@@ -216,11 +200,12 @@ def one_main(starter, wanted, of_parts, its, name, change):
 
 def macros(part):
     """The macros that a part gives another meaning, to itself alone."""
-    return dict.fromkeys(told[2] for told, _ in directives(part, 1) if told[1] in ("define", "undef"))
+    told = filter(None, map(DIRECTIVE.match, plain("\n".join(part), 1).split("\n")))
+    return dict.fromkeys(one[2] for one in told if one[1] in ("define", "undef"))
 
 
 def without_includes(part):
-    return ["" if INCLUDE.match(line) or OF_LABS.match(line) else line for line in part]
+    return ["" if INCLUDE.match(line) else line for line in part]
 
 
 def changed(lines, change):
@@ -231,20 +216,15 @@ def changed(lines, change):
     return re.sub(r"(?<![\w:])(?=(?:lab|check|std)::)", "::", text).split("\n")
 
 
-def unjudged(starter, text, wanted, its):
-    """Which line outside the marks is not the starter's, in words, or ""."""
-    was, now = outside(starter, wanted), outside(text, its)
-    for at, line in now:
-        if line not in {one for _, one in was}:
+def unjudged(starter, text, its):
+    """Which line outside the marks is not the starter's, but for blanks, comments and includes; in words, or ""."""
+    was, now = ([code_of_line(line) for line in of.splitlines()] for of in (starter, text))
+    for at, code in enumerate(now, 1):
+        is_outside = not any(first <= at <= last for first, last in its)
+        if is_outside and code not in ("", *was) and not code.startswith("#include"):
             return f"Line {at} stands outside the marks and is not judged: the starter's lines are there.\n"
     return ""
 
 
-def outside(text, its):
-    """(number, line without blanks and comments) of each line outside the parts that is no #include."""
-    found = []
-    for at, line in enumerate(text.splitlines(), 1):
-        code = "".join(re.sub(r"(^|\s)//.*", "", line).split())
-        if code and not code.startswith("#include") and not any(first <= at <= last for first, last in its):
-            found.append((at, code))
-    return found
+def code_of_line(line):
+    return "".join(re.sub(r"(^|\s)//.*", "", line).split())

@@ -10,17 +10,7 @@ import sys
 import tempfile
 import time
 
-from labs.judge.files import (
-    end,
-    hints_shown,
-    is_begun,
-    last_run,
-    make_mine,
-    mine,
-    my_files,
-    put,
-    shown,
-)
+from labs.judge.files import end, hints_shown, is_begun, last_run, make_mine, mine, my_files, put, shown
 from labs.judge.grade import judged, judged_all
 from labs.judge.verdict import BUILT, GLOSSARY
 from vmmsim.trace import Recording, finish
@@ -90,22 +80,18 @@ def watch(lab, labs, given):
 
 
 def saved(lab):
-    """What the file has; None while there is none, as an editor may do it, or while it is being written."""
-    try:
-        text = mine(lab).read_bytes()
-        time.sleep(LOOKS / 4)
-        return text if text == mine(lab).read_bytes() else None
-    except OSError:
-        return None
+    """What the file has; None while there is none or it is empty, as when an editor writes it."""
+    with contextlib.suppress(OSError):
+        return mine(lab).read_bytes() or None
+    return None
 
 
 def next_one(labs, given):
     """./lab.sh next: the first that is not right yet."""
-    lab = first_to_do(labs, given)
-    if not lab:
-        print("All are right.")
-        return 0
-    return show_one(lab, labs, given)
+    if lab := first_to_do(labs, given):
+        return show_one(lab, labs, given)
+    print("All are right.")
+    return 0
 
 
 def first_to_do(labs, given):
@@ -207,11 +193,9 @@ def view(lab):
 
 def hint(lab):
     """One more each time."""
-    path = hints_shown(lab)
-    try:
+    path, count = hints_shown(lab), 0
+    with contextlib.suppress(OSError, ValueError):
         count = int(path.read_text())
-    except (OSError, ValueError):
-        count = 0
     count = min(count + 1, len(lab.hints))
     for number, text in enumerate(lab.hints[:count], 1):
         print(f"{number}. {text}")

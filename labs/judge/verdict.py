@@ -5,8 +5,9 @@ import dataclasses
 import importlib.util
 import json
 import time
+import traceback
 
-from labs.judge import compiler
+from labs.judge import compiler, diagnosis
 from labs.judge.check import ENDED, GIVEN_BACK, CheckFailed, Run
 from labs.judge.memory_map import memory_map
 from labs.judge.program import ROOT, CannotJudge, Program
@@ -15,6 +16,7 @@ from vmmsim.trace import OF_LOADING
 
 GLOSSARY = "docs/glossary.md"
 GIVING_BACK = "01_vmm_basics/README.md#9-give-it-back"
+OF_RUNS = "GPUS", "STRICT", "LATE_KERNELS", "ADVERSARIAL_TIMING"  # what a lab may say of all its runs
 OF_END = "0 KiB are not given back\nOK\n"  # what lab::end prints
 OF_ABSENCE = LookupError, StopIteration, ValueError  # of a check that relies on calls which were not reached
 BUILT, PRINTED, REAL = "it is built", "it prints what it should", "the same on this machine's GPUs"
@@ -29,14 +31,8 @@ class Lab:
         self.title, self.minutes, self.page = self.about.TITLE, self.about.MINUTES, self.about.PAGE
         self.hints = self.about.HINTS
         self.mains = getattr(self.about, "MAINS", ({},))  # the constants of each main that is judged, and its "changes"
-        self.options = {
-            "gpus": getattr(self.about, "GPUS", 1),
-            "strict": getattr(self.about, "STRICT", False),
-            "main": 0,
-        }
-        for name in ("LATE_KERNELS", "ADVERSARIAL_TIMING"):
-            if hasattr(self.about, name):
-                self.options[name.lower()] = getattr(self.about, name)
+        its = {name.lower(): getattr(self.about, name) for name in OF_RUNS if hasattr(self.about, name)}
+        self.options = {"gpus": 1, "main": 0} | its
         self.checks = [one for one in vars(self.about).values() if hasattr(one, "title") and callable(one)]
         for one in self.checks:
             one.page = self.page.partition("#")[0] + one.page if one.page else None
@@ -201,7 +197,7 @@ class Judge:
         if stopped and stopped.moment < wrong.moment:
             return ENDED, self.words(stopped)
         if run.options != self.lab.options and not wrong.call and not wrong.title:
-            wrong = run.leak() or wrong
+            wrong = diagnosis.leak(run) or wrong
         return wrong.title or title, self.words(wrong)
 
     def must_print(self, run):
@@ -252,12 +248,10 @@ def step_of(call):
 
 def format_mistake(error, function):
     """Of a check that has a mistake itself."""
-    step = error.__traceback__
-    while step.tb_next and step.tb_frame.f_code is not function.func.__code__:
-        step = step.tb_next
-    where = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}".replace(f"{ROOT}/", "")
-    what = f"{type(error).__name__}: {error}"
-    return f"the check {function.title!r} has a mistake, and says nothing of your file: {what} ({where})"
+    frames = traceback.extract_tb(error.__traceback__)
+    its = next((at for at in frames if at.filename == function.func.__code__.co_filename), frames[-1])
+    what = f"{type(error).__name__}: {error} ({its.filename}:{its.lineno})".replace(f"{ROOT}/", "")
+    return f"the check {function.title!r} has a mistake, and says nothing of your file: {what}"
 
 
 def advice_first(call):

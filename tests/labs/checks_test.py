@@ -277,7 +277,7 @@ MARK = "// >>> your part: make the memory"
         ("#if 0\n#endif\n#if 1", "#if has no #endif"),
         ("#endif\n#if 1", "#endif without an #if"),
         ("{\n#if 1\n}\n#endif", "in one branch of #if alone"),
-        ("/* its\n*/ #if 0", "begins its line"),
+        ("/* its\n*/ #if 0", "#if has no #endif"),
         ("#define OPEN {\n}", "has no end in this directive"),
         ("#define GLUE(a, b) a##b", "no ## here"),
         ("int a = 0; <% int b = 0; %>", "write it plainly"),

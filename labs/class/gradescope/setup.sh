@@ -12,7 +12,7 @@ if ((${#missing[@]})); then
   DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 fi
 mkdir -p /autograder/labs
-tar -C /autograder/labs -xf /autograder/source/checkout.tar
+tar -C /autograder/labs --no-same-owner -xf /autograder/source/checkout.tar
 cd /autograder/labs
 ./run.sh --setup
 chmod -R a+rX,go-w /autograder/labs
