@@ -62,20 +62,18 @@ def parser_of(labs):
         epilog="labs:\n  " + "\n  ".join(f"{lab.number}  {lab.title}" for lab in labs) + "\n\n"
         "exit status: 0 right, 1 not yet, 2 bad arguments, 3 the judge could not tell, which says nothing of your file",
     )
+    yes = {"action": "store_true"}
+    file, directory = ({"metavar": name, "type": pathlib.Path} for name in ("FILE", "DIRECTORY"))
     parser.add_argument("words", nargs="*", metavar="NN", help="a lab: its number, its name or your file")
-    parser.add_argument("--all", action="store_true", help="judge all of your files, or these")
-    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="with --all: write the results to FILE")
-    parser.add_argument("--gradescope", metavar="FILE", type=pathlib.Path, help="the same as Gradescope reads them")
-    parser.add_argument(
-        "--class", metavar="DIRECTORY", type=pathlib.Path, dest="students", help="judge those of a class"
-    )
-    parser.add_argument(
-        "--feedback", metavar="DIRECTORY", type=pathlib.Path, help="with --class: a text for each student"
-    )
-    parser.add_argument("--csv", metavar="FILE", type=pathlib.Path, help="with --class: a line for each student")
-    parser.add_argument("--real", action="store_true", help="run it on this machine's GPUs as well")
-    parser.add_argument("--yes", action="store_true", help="with solution: show it, right or not")
-    parser.add_argument("--alternatives", action="store_true", help="with solution: other answers that are right")
+    parser.add_argument("--all", **yes, help="judge all of your files, or these")
+    parser.add_argument("--json", **file, help="with --all: write the results to FILE")
+    parser.add_argument("--gradescope", **file, help="the same as Gradescope reads them")
+    parser.add_argument("--class", **directory, dest="students", help="judge those of a class")
+    parser.add_argument("--feedback", **directory, help="with --class: a text for each student")
+    parser.add_argument("--csv", **file, help="with --class: a line for each student")
+    parser.add_argument("--real", **yes, help="run it on this machine's GPUs as well")
+    parser.add_argument("--yes", **yes, help="with solution: show it, right or not")
+    parser.add_argument("--alternatives", **yes, help="with solution: other answers that are right")
     parser.add_argument("--limit", metavar="SECONDS", type=int, default=lab_program.SECONDS, help="for one run (20)")
     of_lab_sh = {"help": argparse.SUPPRESS}
     parser.add_argument("-C", metavar="DIRECTORY", dest="directory", default=".", **of_lab_sh)  # paths are from there
