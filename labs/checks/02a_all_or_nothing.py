@@ -7,11 +7,6 @@ from labs.judge.check import check
 
 TITLE = "All or nothing"
 MINUTES = 20
-IN_PLACE, OF_ITS_OWN = (
-    "the buffer grows in place, and its data is not copied",
-    "each chunk is memory of GPU 0, and of its own",
-)
-POINTS = {IN_PLACE: 0, OF_ITS_OWN: 0}  # the starter is right there
 MAINS = (  # what it has after the second growth
     {"chunks": 5, "integers": 5 << 19},
     {"chunks": 7, "integers": 7 << 19, "changes": {"5 * chunk": "7 * chunk"}},
@@ -46,7 +41,7 @@ def held(machine, pid):
     return rights, {name for name, handle in process.handles.items() if handle.references}
 
 
-@check(IN_PLACE)
+@check("the buffer grows in place, and its data is not copied", points=0)
 def in_place(run):
     for call in [*run.ordinary_memory(), *run.copies(launches=True)]:
         raise call.wrong("new chunks are mapped after the old ones, which stay", f"{call.name} was called")
@@ -54,7 +49,7 @@ def in_place(run):
         raise call.wrong("the addresses that main has reserved are used", "more addresses were reserved")
 
 
-@check(OF_ITS_OWN)
+@check("each chunk is memory of GPU 0, and of its own", points=0)
 def memory_of_its_own(run):
     for one in (run, run.again(gpus=2)):
         one.must_work(*[0] * len(one.launches))

@@ -5,8 +5,6 @@ from labs.judge.check import LAUNCHES, Run, check
 
 TITLE = "Writer and reader"
 MINUTES = 15
-IN_PLACE, NO_PEERS = "one kernel writes on GPU 0, then one reads on GPU 1", "peer access stays off"
-POINTS = {IN_PLACE: 0, NO_PEERS: 0}  # the starter is right there
 MAINS = {"integers": 1 << 20}, {"integers": 3 << 19, "changes": {"size = 4 << 20": "size = 6 << 20"}}
 PAGE = "03_multi_gpu/README.md#4-make-the-reader-wait"
 GPUS = 2
@@ -24,6 +22,9 @@ HINTS = [
 ]
 
 
+IN_PLACE = "one kernel writes on GPU 0, then one reads on GPU 1"
+
+
 def writer_and_reader(run):
     """The kernel that writes and the one that reads."""
     launches = run.calls(*LAUNCHES)
@@ -36,8 +37,8 @@ def writer_and_reader(run):
     return launches
 
 
-in_their_places = check(IN_PLACE)(writer_and_reader)
-peer_access_off = check(NO_PEERS, page="#break-it-on-purpose")(Run.must_not_enable_peers)
+in_their_places = check(IN_PLACE, points=0)(writer_and_reader)
+peer_access_off = check("peer access stays off", page="#break-it-on-purpose", points=0)(Run.must_not_enable_peers)
 
 
 @check("GPU 0 may read and write, GPU 1 may only read", page="#3-let-the-reader-in")

@@ -10,7 +10,6 @@ from labs.judge.check import EXPORT, IMPORT, Run, check
 
 TITLE = "Send the descriptor"
 MINUTES = 20
-POINTS = {"memory is created once, by the exporter": 0}  # the starter is right there
 MAINS = {"integers": 1 << 19}, {"integers": 1 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
 PAGE = "04_ipc_fd/README.md#how-a-descriptor-travels"
 OUTPUT = """\
@@ -31,7 +30,7 @@ HINTS = [
 ]
 
 
-created_once = check("memory is created once, by the exporter")(Run.must_create_once)
+created_once = check("memory is created once, by the exporter", points=0)(Run.must_create_once)
 
 
 def exported(run):

@@ -8,7 +8,6 @@ from labs.judge.check import EXPORT, Run, check
 
 TITLE = "Outlive the exporter"
 MINUTES = 10
-POINTS = {"memory is created once, by the exporter": 0}  # the starter is right there
 MAINS = {"integers": 1 << 19}, {"integers": 1 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
 PAGE = "04_ipc_fd/README.md#7-outlive-the-exporter"
 OUTPUT = """\
@@ -23,7 +22,7 @@ HINTS = [
 ]
 
 
-created_once = check("memory is created once, by the exporter")(Run.must_create_once)
+created_once = check("memory is created once, by the exporter", points=0)(Run.must_create_once)
 
 
 @check("the exporter has ended before the importer reads for the last time")

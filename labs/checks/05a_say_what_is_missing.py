@@ -8,8 +8,6 @@ from labs.judge.check import EXPORT, check
 
 TITLE = "Say what is missing"
 MINUTES = 10
-NOTHING_MISSING = "where nothing is missing, memory is created and exported as a fabric handle"
-POINTS = {NOTHING_MISSING: 0}  # the starter is right there
 PAGE = "05_fabric/README.md#1-create-memory-that-may-leave-the-machine"
 OUTPUT = "the memory can go to another machine\n"
 HINTS = [
@@ -54,7 +52,7 @@ def says(run, words, other):
         raise run.wrong(wanted, f"it printed\n{told or 'nothing'}")
 
 
-@check(NOTHING_MISSING)
+@check("where nothing is missing, memory is created and exported as a fabric handle", points=0)
 def exported(run):
     tried(run)
     shared = run.must_call(EXPORT, "fabric memory is created and exported")[0]

@@ -10,7 +10,6 @@ from labs.judge.check import Run, check
 
 TITLE = "Send all 64 bytes, then wait"
 MINUTES = 15
-POINTS = {"memory is created once, by the exporter": 0}  # the starter is right there
 MAINS = {"integers": 1 << 19}, {"integers": 1 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
 PAGE = "05_fabric/README.md#3-send-the-bytes"
 OUTPUT = """\
@@ -30,7 +29,7 @@ HINTS = [
 FABRIC = 8  # CU_MEM_HANDLE_TYPE_FABRIC
 
 
-created_once = check("memory is created once, by the exporter")(Run.must_create_once)
+created_once = check("memory is created once, by the exporter", points=0)(Run.must_create_once)
 
 
 @check("the importer imports all 64 bytes of the handle")

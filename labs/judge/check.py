@@ -49,15 +49,16 @@ class CheckFailed(Exception):
         self.title = ""  # of what holds in every lab, if it is about that
 
 
-def check(title, page=None, **options):
+def check(title, page=None, points=1, **options):
     """Marks a check, and says what holds if it raises nothing.
 
-    Whoever fails it is led to `page`, or else to the lab's. Options are those of Run.again, for another run.
+    Whoever fails it is led to `page`, or else to the lab's. It is worth so many points: none if the starter is right
+    there. Options are those of Run.again, for another run.
     """
 
     def mark(function):
         marked = functools.partial(function)  # one function may be the check of several labs
-        marked.title, marked.page, marked.options = title, page, options
+        marked.title, marked.page, marked.points, marked.options = title, page, points, options
         return marked
 
     return mark

@@ -52,8 +52,8 @@ class Lab:
         return [BUILT, *(function.title for function in self.checks), ENDED, GIVEN_BACK, PRINTED]
 
     def weights(self):
-        """The points for each: one, or what POINTS in the lab's file says. To be built is worth nothing."""
-        own = {BUILT: 0} | getattr(self.about, "POINTS", {})
+        """The points for each, or what POINTS in the lab's file says. To be built is worth nothing."""
+        own = {BUILT: 0} | {one.title: one.points for one in self.checks} | getattr(self.about, "POINTS", {})
         if unknown := set(own) - set(self.titles()):
             raise CannotJudge(f"POINTS of labs/checks/{self.name}.py names what is no check: {', '.join(unknown)}")
         return {title: own.get(title, 1) for title in (*self.titles(), REAL)}
