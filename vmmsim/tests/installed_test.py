@@ -147,7 +147,10 @@ class Wheel(Place):
 
     def test_what_is_in_it(self):
         (source,) = self.place.glob("dist/*.tar.gz")
-        assert re.search(rf"^vmmsim-[\d.]+-py3-none-manylinux_2_\d+_{self.processor}(\.|$)", self.wheel.name)
+        tag = re.search(rf"^vmmsim-[\d.]+-py3-none-manylinux_2_(\d+)_{self.processor}(\.|$)", self.wheel.name)
+        assert tag
+        if platform.freedesktop_os_release().get("VERSION_CODENAME") == "bookworm":
+            assert tag[1] == "35"  # as README.md says of Debian 12
         names = [name.partition("/")[2] for name in zipfile.ZipFile(self.wheel).namelist()]
         for name in "py.typed", "docs/testing.md", "licenses/LICENSE", "licenses/docs/LICENSE":
             assert name in names
