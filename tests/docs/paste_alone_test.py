@@ -1,27 +1,25 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Each snippet of docs/paste, copied as docs/paste.md says and compiled alone, without a warning.
 
-    paste_alone_test.py SOURCE_DIRECTORY INCLUDE_DIRECTORY [NVCC]
-
-Without NVCC those that are host code alone, with it those that have code for a GPU: for one with multimem instructions
-and for one without. By g++ and by clang++; exit status 77 if all else is right and there is no clang++.
+By g++ and by clang++. What has code for a GPU is compiled by nvcc, for one with multimem instructions and for one
+without.
 """
 
-import concurrent.futures
-import os
 import pathlib
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
 
-ROOT, INCLUDE = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
-NVCC = sys.argv[3] if len(sys.argv) > 3 else None
+import pytest
+
+from vmmsim.tests.built import BUILT
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SNIPPETS = sorted((ROOT / "docs/paste").glob("*.cu"))
+FOR_GPUS = [path.name for path in SNIPPETS if re.search(r"__(?:device|global)__", path.read_text())]
+BUFFER = "growable_buffer.cu"  # of lesson 02
+NAMES = [*(path.name for path in SNIPPETS), BUFFER]
 STRICT = ["-Wall", "-Wextra", "-Werror"]
-PAGE = (ROOT / "docs/paste.md").read_text()
-
 USES = {  # of what is compiled only where it is used
     "multimem.cu": """
 template <class T> __global__ void use(T* mc) {
@@ -38,58 +36,38 @@ template __global__ void use(float*);
 
 def command(pattern):
     """The one line of this form within the page's blocks of shell commands."""
-    lines = re.findall(pattern, "".join(re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)), re.MULTILINE)
-    if len(lines) != 1:
-        sys.exit(f"FAIL: docs/paste.md has {len(lines)} commands of the form {pattern}")
-    return lines[0]
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/paste.md").read_text(), re.MULTILINE | re.DOTALL)
+    (line,) = re.findall(pattern, "".join(blocks), re.MULTILINE)
+    return line
 
 
-COPY = command(r"^cp docs/paste/\w+\.cu \.$")
-CUT = command(r"^.*02_growable/growable\.cu.*$")
+def copy_of(name):
+    """The commands that copy it, and what it includes, into an empty directory."""
+    if name == BUFFER:
+        return command(r"^.*02_growable/growable\.cu.*$")
+    line, needed = command(r"^cp docs/paste/\w+\.cu \.$"), [name.removesuffix(".cu")]
+    for each in needed:
+        text = (ROOT / f"docs/paste/{each}.cu").read_text()
+        needed += [it for it in re.findall(r'^#include "(\w+)\.cu"', text, re.MULTILINE) if it not in needed]
+    return "\n".join(re.sub(r"paste/\w+", f"paste/{each}", line) for each in needed)
 
 
-def compiled(name, copy, compiler):
-    """What the compiler says of a snippet that was copied by these commands into an empty directory."""
-    with tempfile.TemporaryDirectory() as scratch:
-        for each in "docs", "02_growable":
-            os.symlink(ROOT / each, pathlib.Path(scratch, each))
-        subprocess.run(["bash", "-ec", copy], cwd=scratch, check=True)
-        with pathlib.Path(scratch, name).open("a") as file:
-            file.write(USES.get(name, ""))
-        if NVCC:
-            options = ["-Werror", "all-warnings", "-Xcompiler", ",".join(STRICT), "-ccbin", compiler]
-            options += [f"-gencode=arch=compute_{each},code=sm_{each}" for each in (75, 90)]
-            words = [NVCC, "-std=c++17", *options, "-c", name, "-o", "alone.o"]
-        else:
-            words = [compiler, "-x", "c++", "-std=c++17", *STRICT, f"-isystem{INCLUDE}", "-c", name, "-o", "alone.o"]
-        done = subprocess.run(words, cwd=scratch, text=True, capture_output=True, timeout=200, check=False)
-        return f"{compiler}: {name}: status {done.returncode}\n{done.stderr}" if done.returncode or done.stderr else ""
-
-
-def main():
-    compilers = [each for each in ("g++", "clang++") if shutil.which(each)]
-    work = [] if NVCC else [("growable_buffer.cu", CUT)]
-    for path in sorted((ROOT / "docs/paste").glob("*.cu")):
-        text = path.read_text()
-        if bool(re.search(r"__(?:device|global)__", text)) == bool(NVCC):
-            needed = [path.stem]
-            for each in needed:
-                text = (path.parent / f"{each}.cu").read_text()
-                needed += [
-                    name for name in re.findall(r'^#include "(\w+)\.cu"', text, re.MULTILINE) if name not in needed
-                ]
-            work.append((path.name, "\n".join(re.sub(r"paste/\w+", f"paste/{each}", COPY) for each in needed)))
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        bad = list(
-            filter(None, pool.map(lambda both: compiled(*both[0], both[1]), [(w, c) for w in work for c in compilers]))
-        )
-    print("\n".join(bad) or f"{len(work)} snippets, alone, by {' and '.join(compilers)}")
-    if bad:
-        sys.exit(1)
-    if "clang++" not in compilers:
-        print("SKIP: there is no clang++")
-        sys.exit(77)
-
-
-if __name__ == "__main__":
-    main()
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("name", NAMES, ids=[f"{name}{'_for_gpus' * (name in FOR_GPUS)}" for name in NAMES])
+def test_alone(name, compiler, tmp_path):
+    if not shutil.which(compiler):
+        pytest.skip(f"there is no {compiler}")
+    for each in "docs", "02_growable":
+        (tmp_path / each).symlink_to(ROOT / each)
+    subprocess.run(["bash", "-ec", copy_of(name)], cwd=tmp_path, check=True)
+    with (tmp_path / name).open("a") as file:
+        file.write(USES.get(name, ""))
+    if name in FOR_GPUS:
+        options = ["-Werror", "all-warnings", "-Xcompiler", ",".join(STRICT), "-ccbin", compiler]
+        options += [f"-gencode=arch=compute_{each},code=sm_{each}" for each in (75, 90)]
+        words = [BUILT["nvcc"], "-std=c++17", *options]
+    else:
+        words = [compiler, "-x", "c++", "-std=c++17", *STRICT, f"-isystem{BUILT['headers']}"]
+    words += ["-c", name, "-o", "alone.o"]
+    done = subprocess.run(words, cwd=tmp_path, text=True, capture_output=True, timeout=200, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
