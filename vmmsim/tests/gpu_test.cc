@@ -20,7 +20,8 @@
   ((condition) ? void() : (std::fprintf(stderr, "%s:%d: expected %s\n", __FILE__, __LINE__, #condition), std::exit(1)))
 
 // A machine of one GPU. Page 0 of its multicast addresses stands for three frames, page 1 for two and one missing.
-constexpr uint64_t multicast_address = 0x100000000000, other_multicast_address = multicast_address + memory::page_size;
+constexpr uint64_t multicast_address = 0x100000000000, other_multicast_address = multicast_address + memory::page_size,
+                   read_only_multicast_address = other_multicast_address + memory::page_size;
 static std::atomic<char*> frames[2][3];
 namespace memory {
 PageTable& page_table(int) {
@@ -53,8 +54,12 @@ uint64_t allocate_heap(CUdevice, size_t size) {
 void free_heap(uint64_t address) { heaps -= address == heap_address; }
 }  // namespace memory
 
-// Runs a kernel of `body`, on so many threads of each block; its parameters are `a` and `b`. Returns its fault, or "".
-static std::string run(const std::string& body, uint64_t a, uint64_t b = 0, unsigned blocks = 1, unsigned threads = 1) {
+static std::atomic<int> unordered_reads = 0;
+
+// Runs a kernel of `body`, on so many threads of each block, all of them in one cluster or in none; its parameters are
+// `a` and `b`. Returns its fault, or "".
+static std::string run(const std::string& body, uint64_t a, uint64_t b = 0, unsigned blocks = 1, unsigned threads = 1,
+                       bool in_cluster = false) {
   auto text = std::make_shared<const ptx::Module>(ptx::parse(
       ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 b)\n{\n"
       ".reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .b16 %h<9>; .reg .f32 %f<9>; .reg .f64 %d<9>; .reg .pred %p<9>;\n"
@@ -65,6 +70,8 @@ static std::string run(const std::string& body, uint64_t a, uint64_t b = 0, unsi
   gpu::Launch launch{module->kernel("k"), module, {blocks, 1, 1}, {threads, 1, 1}, 0, std::vector<std::byte>(16), {}};
   std::memcpy(launch.parameters.data(), &a, 8);
   std::memcpy(launch.parameters.data() + 8, &b, 8);
+  if (in_cluster) launch.cluster = launch.grid, launch.has_clusters = true;
+  launch.unordered_read = [](const std::string&, uint64_t, uint64_t) { ++unordered_reads; };
   launch.done = [&](const gpu::Fault* f) { fault.set_value(f ? std::to_string(f->error) + " " + f->why : ""); };
   gpu::launch(std::move(launch));
   return fault.get_future().get();
@@ -118,6 +125,8 @@ static void test_multimem() {
   EXPECT(reduce32("add.acc::f32.f16x2") == 0x00006801);
   EXPECT(reduce32("max.f16x2") == 0x40006800);
   EXPECT(reduce32("min.f16x2") == 0xc2003c00);
+  put<uint32_t>(0x80000000, 0x00008000, 0x80008000);  // -0 is less than +0
+  EXPECT(reduce32("max.f16x2") == 0 && reduce32("min.f16x2") == 0x80008000);
   put<uint32_t>(0x3f804380, 0x40003f80, 0xc0403f80);  // 256 + 1 + 1 in bfloat
   EXPECT(reduce32("add.bf16x2") == 0x00004380);
   EXPECT(reduce32("add.acc::f32.bf16x2") == 0x00004381);
@@ -162,6 +171,8 @@ static void test_faults() {
     expect_fault(body, 0, CUDA_ERROR_ILLEGAL_ADDRESS, "something");
     expect_fault(body, other_multicast_address, CUDA_ERROR_ILLEGAL_ADDRESS, "GPU 1 of the 3");
   }
+  for (const std::string& body : {store, red})
+    expect_fault(body, read_only_multicast_address, CUDA_ERROR_ILLEGAL_ADDRESS, "something");
   // Where: line 8 and those after it are the body's.
   const std::string files = ".file 1 \"/home/me/src/a.cu\"\n.file 2 \"b.h\"\n.file 4 \"/c.h\"\n";
   const auto at = [&](const std::string& lines, const std::string& words) {
@@ -275,6 +286,43 @@ static void test_rows(uint64_t address, uint32_t* before, uint32_t* after) {  //
   EXPECT(behind.find("write of 4 bytes at 0x80 of __shared__ memory, which has 32 bytes") != behind.npos);
 }
 
+// Of the last place of a float that a long integer does not reach by itself.
+static void test_conversions() {
+  EXPECT(reduce("mov.u64 %rd3, 0x1010000000000001; cvt.rn.bf16.u64 %h1, %rd3; st.global.u16 [%rd2], %h1;") == 0x5d81);
+  EXPECT(reduce("mov.u64 %rd3, 0x1010000000000000; cvt.rn.bf16.u64 %h1, %rd3; st.global.u16 [%rd2], %h1;") == 0x5d80);
+}
+
+// Two pages of addresses that stand for one frame. What a thread has read of one it reads anew after a bulk copy; and a
+// read of what it wrote at the other is told of, unless a fence is between.
+static void test_aliases(uint64_t one, uint64_t other) {
+  const std::string in_shared = ".shared .align 16 .b64 bytes[2]; mov.u64 %rd3, 5; st.shared.u64 [bytes], %rd3;",
+                    fence = "fence.proxy.alias;";
+  EXPECT(run("ld.global.u64 %rd3, [%rd1]; " + in_shared +
+                 "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [bytes], 16;"
+                 "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+                 "ld.global.u64 %rd4, [%rd1]; st.global.u64 [%rd2+8], %rd4;",
+             one, one) == "");
+  EXPECT(reinterpret_cast<uint64_t*>(memory::frame(memory::page_table(0).lookup(one)))[1] == 5);
+  const std::string store = "st.global.u32 [%rd1], 1;", load = "ld.global.u32 %r1, [%rd2];";
+  unordered_reads = 0;
+  EXPECT(run(store + fence + load, one, other) == "" && unordered_reads == 0);
+  EXPECT(run(store + load, one, other) == "" && unordered_reads == 1);
+}
+
+// Of three blocks the first arrives at their barrier and is gone, the second waits, and the third comes when the second
+// does: who has exited is not counted in its place.
+static void test_cluster() {
+  result[0] = result[1] = result[2] = 0;
+  EXPECT(run("setp.eq.u32 %p1, %r8, 0; setp.eq.u32 %p2, %r8, 1; @%p1 bra first; @%p2 bra second;"
+             "again: ld.acquire.gpu.global.u64 %rd3, [%rd1]; setp.eq.u64 %p3, %rd3, 0; @%p3 bra again;"
+             "mov.u64 %rd3, 7; st.global.u64 [%rd1+8], %rd3; barrier.cluster.arrive; bra done;"
+             "first: barrier.cluster.arrive; bra done;"
+             "second: mov.u64 %rd3, 1; st.release.gpu.global.u64 [%rd1], %rd3; barrier.cluster.arrive;"
+             "barrier.cluster.wait; ld.global.u64 %rd4, [%rd1+8]; st.global.u64 [%rd1+16], %rd4; done:",
+             reinterpret_cast<uint64_t>(result), 0, 3, 1, true) == "");
+  EXPECT(result[2] == 7);
+}
+
 // Who waits for an mbarrier that nobody is left to complete is told so; not who gives up now and then, or is stopped.
 static void test_barriers() {
   const std::string init =
@@ -353,6 +401,7 @@ int main() {
   frames[1][0] = frames[1][2] = pages;
   table.set(multicast_address, 0 << 21 | rights | memory::multicast);
   table.set(other_multicast_address, 1 << 21 | rights | memory::multicast);
+  table.set(read_only_multicast_address, 0 << 21 | memory::mapped | memory::readable | memory::multicast);
   result = reinterpret_cast<uint64_t*>(pages + 3 * memory::page_size);
   table.set(reinterpret_cast<uint64_t>(result), reinterpret_cast<uint64_t>(result) | rights);
   test_multimem();
@@ -364,6 +413,11 @@ int main() {
   for (const auto& [at, frame] : {std::pair(4, 6), std::pair(5, 4)})
     table.set(reinterpret_cast<uint64_t>(page(at)), reinterpret_cast<uint64_t>(page(frame)) | rights);
   test_rows(address, reinterpret_cast<uint32_t*>(page(6)), reinterpret_cast<uint32_t*>(page(4)));
+  const memory::Entry aliased = reinterpret_cast<uint64_t>(page(6)) | rights | memory::aliased;
+  for (int at : {4, 5}) table.set(reinterpret_cast<uint64_t>(page(at)), aliased);
+  test_aliases(address, address + memory::page_size);
+  test_conversions();
+  test_cluster();
   test_barriers();
   test_heap();
   gpu::stop();

@@ -49,7 +49,7 @@ template <class F, bool greatest> uint64_t extreme(uint64_t a, uint64_t b, uint6
   const auto x = F::value(a), y = F::value(b);
   if (std::isnan(x) && std::isnan(y)) return F::bits(x);
   if (std::isnan(x) || std::isnan(y)) return std::isnan(x) ? b : a;
-  return (x == y ? !std::signbit(x) : x < y) == greatest ? b : a;
+  return (x == y ? std::signbit(x) : x < y) == greatest ? b : a;
 }
 template <Combine one> uint64_t both(uint64_t a, uint64_t b, uint64_t) {
   return (one(a & 0xffff, b & 0xffff, 0) & 0xffff) | (one(a >> 16 & 0xffff, b >> 16 & 0xffff, 0) & 0xffff) << 16;
