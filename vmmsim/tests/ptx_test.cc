@@ -356,6 +356,19 @@ void test_checks() {
                                  "setp.xx.u32 %p1, %r1, %r1;", "wgmma.fence.sync.aligned;", "mov.u64 %rd1, %tid.x;",
                                  "ld.global.u64 %r1, [%rd1];", "shl.b32 %r1, %r1, %rd1;", "bra %r1;"})
     if (takes(body)) ++failures, std::printf("taken: %s\n", body);
+  const auto takes_parameters = [](const std::string& version, unsigned bytes) {
+    try {
+      ptx::check(
+          ptx::parse(".version " + version + "\n.target sm_90\n.address_size 64\n.visible .entry k(.param .b8 x[" +
+                     std::to_string(bytes) + "]) { ret; }\n"),
+          90);
+      return true;
+    } catch (const ptx::Error&) {
+      return false;
+    }
+  };
+  CHECK(takes_parameters("8.0", 4352) && !takes_parameters("8.0", 4353));
+  CHECK(takes_parameters("8.1", 32764) && !takes_parameters("8.1", 32765));
 }
 
 void test_variables() {
@@ -522,6 +535,13 @@ void test_linking() {
   CHECK(b.name == "b" && b.code[0].operands[1].name == "y" && b.code[1].operands[1].name == renamed);
   CHECK(b.code[2].operands[0].name == parsed.functions[2].name && parsed.functions[2].name != "own");
   CHECK(b.code[1].text == "ld.global.u32 %r, [x]");
+
+  ptx::Linker units;  // the launch's own shared memory is aligned as the strictest wants it, for the newest target
+  for (const char* text : {".target sm_90\n.address_size 64\n.extern .shared .align 16 .b8 room[];",
+                           ".target sm_75\n.address_size 64\n.extern .shared .align 64 .b8 room[];"})
+    units.add(ptx::parse(std::string(".version 7.8\n") + text), text);
+  const ptx::Module both = units.finish();
+  CHECK(both.target == 90 && both.variables.size() == 1 && both.variables[0].alignment == 64);
 }
 
 void test_choice() {
