@@ -5,6 +5,7 @@
 // its own; it starts others by exec.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -105,6 +106,60 @@ void host_ranges() {
   for_each_piece(0, address, sizeof bytes, both_rights, note);
   EXPECT(sizes == std::vector<size_t>{sizeof bytes});
   REFUSED(CUDA_ERROR_INVALID_VALUE, "no address of CUDA", (for_each_piece(0, address, SIZE_MAX, both_rights, note), 0));
+}
+
+// What a process takes of addresses and of tables for them, and gives back.
+void addresses() {
+  const uint64_t first = reserve(64 * MiB, 0, 0, 0), second = reserve(64 * MiB, 0, 0, 0);
+  EXPECT(first < second);
+  free_reservation(first, 64 * MiB);
+  void* const at = reinterpret_cast<void*>(first);  // the kernel has it again
+  EXPECT(mmap(at, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at);
+
+  const Handle handle = create(page, on_gpu(0), 0);
+  map(second, page, 0, handle, 0);
+  open_to(second, page, {access_of(0)});
+  EXPECT(!(page_table(0).lookup(second) & aliased));
+  map(second + 2 * page, page, 0, handle, 0);
+  EXPECT(page_table(0).lookup(second) & aliased);
+  unmap(second + 2 * page, page);
+  EXPECT(!(page_table(0).lookup(second) & aliased));
+
+  // 512 stretches of 512 MiB take 2 MiB for their tables. One that cannot be opened for want of them does not count.
+  constexpr uint64_t stretch = 512 * MiB;
+  const uint64_t wide = reserve(512 * stretch, 0, 0, 0);
+  for (uint64_t i = 0; i < 512; ++i) map(wide + i * stretch, page, 0, handle, 0);
+  unmap(second, page);
+  for (uint64_t i = 1; i < 512; ++i) open_to(wide + i * stretch, page, {access_of(0)});
+  const uint64_t left = free_of(0);
+  const Handle rest = create(left, on_gpu(0), 0);
+  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "left for all processes", (open_to(wide, page, {access_of(0)}), 0));
+  release(rest);
+  for (auto rights : {CU_MEM_ACCESS_FLAGS_PROT_NONE, both_rights})
+    open_to(wide + stretch, page, {access_of(0, rights)});
+  EXPECT(free_of(0) == left);
+  open_to(wide, page, {access_of(0)});
+  EXPECT(free_of(0) == left - page);
+}
+
+// Descriptors of ranges for other devices: of one GPU's memory.
+void dma_bufs() {
+  const uint64_t at = reserve(2 * page, 0, 0, 0);
+  for (int gpu : {0, 1}) map(at + uint64_t(gpu) * page, page, 0, create(page, on_gpu(gpu), 0), 0);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "another GPU's", export_dma_buf(at, 2 * page, 0));
+  const int fd = export_dma_buf(at + page, page, 0);
+  EXPECT(dma_buf_size(fd) == page && !close(fd));
+}
+
+// What has been released and is mapped still is told as a mapping alone.
+void told_leaks() {
+  current_call() = "cuMemCreate #1";
+  const Handle handle = create(page, on_gpu(0), 0);
+  EXPECT(leaks().size() == 1 && leaks()[0].starts_with("handle "));
+  const uint64_t address = reserve(page, 0, 0, 0);
+  map(address, page, 0, handle, 0);
+  release(handle);
+  EXPECT(leaks().size() == 2 && leaks()[0].starts_with("mapping of ") && leaks()[1].starts_with("reservation of "));
 }
 
 // Once taken from its owner an allocation is nobody's, though it is still there, and cannot be taken again.
@@ -323,6 +378,7 @@ void multicast_objects() {
   REFUSED(CUDA_ERROR_INVALID_VALUE, "another", bind(0, object, 0, page));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "unbind it first", bind(6 * MiB, memory[0], 0, page));
   bind(4 * MiB, memory[1], page, page);
+  bind(6 * MiB, memory[1], 0, page), multicast_unbind(object, 1, 6 * MiB, page);  // right behind it
 
   const uint64_t mc = reserve(8 * MiB, 0, 0, 0), own = reserve(8 * MiB, 0, 0, 0);
   REFUSED(CUDA_ERROR_NOT_SUPPORTED, "from its start", (map(mc, 4 * MiB, 4 * MiB, object, 0), 0));
@@ -556,6 +612,9 @@ const struct Case {
     {"machine_files", machine_files, false, {}},
     {"frames", frames, false, {}},
     {"host_ranges", host_ranges, false, {}},
+    {"addresses", addresses, false, {}},
+    {"dma_bufs", dma_bufs, false, {}},
+    {"told_leaks", told_leaks, false, {}},
     {"owners", owners, false, {}},
     {"processes", processes, false, {}},
     {"taker", taker, true, {}},
