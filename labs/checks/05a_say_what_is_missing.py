@@ -46,7 +46,7 @@ def says(run, words, other):
         if not call.succeeded and run.ended.status != 77:
             wanted = f'the program ends with status 77 and says what is missing: "{words}"'
             raise call.wrong(wanted, f"it was refused, and the program ended with status {run.ended.status}")
-    told = run.stdout or "\n".join(run.said)  # beside the line, a student's own may go to stderr
+    told = run.stdout or run.said  # beside the line, a student's own may go to stderr
     if run.ended.status == 77 and (len(told.splitlines()) != 1 or words not in told or other in told):
         wanted = f'it says what is missing here, and only that, in one line: "{words}"'
         raise run.wrong(wanted, f"it printed\n{told or 'nothing'}")

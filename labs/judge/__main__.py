@@ -8,11 +8,10 @@ import signal
 import sys
 
 from labs.judge import gradescope, student
-from labs.judge import program as lab_program
 from labs.judge.arguments import arguments
 from labs.judge.files import end, reset
 from labs.judge.grade import CANNOT_JUDGE, grade, grade_class, judge_for_parent
-from labs.judge.program import ROOT, CannotJudge
+from labs.judge.program import ROOT, VMMSIM, CannotJudge
 from labs.judge.verdict import all_labs
 from vmmsim.hardware import count_gpus
 
@@ -34,7 +33,7 @@ def main():
         return 0
     for number in (signal.SIGTERM, signal.SIGHUP):  # leave as on Ctrl-C, with nothing left behind
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    if not lab_program.VMMSIM.exists():
+    if not VMMSIM.exists():
         end(1, "the simulator is not built: it needs Linux on 64-bit x86 or Arm")
     if given.real and given.reports_to is None:
         number, why = count_gpus()

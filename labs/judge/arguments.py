@@ -6,9 +6,8 @@ import os
 import pathlib
 import re
 
-from labs.judge import program as lab_program
 from labs.judge.files import end, my_files, shown
-from labs.judge.program import ROOT
+from labs.judge.program import ROOT, SECONDS
 
 OF_ONE = "watch", "predict", "view", "hint", "reset", "solution"  # commands that take one lab
 GOES_WITH = {"json": "--all", "gradescope": "--all", "csv": "--class", "feedback": "--class"}
@@ -74,7 +73,7 @@ def parser_of(labs):
     parser.add_argument("--real", **yes, help="run it on this machine's GPUs as well")
     parser.add_argument("--yes", **yes, help="with solution: show it, right or not")
     parser.add_argument("--alternatives", **yes, help="with solution: other answers that are right")
-    parser.add_argument("--limit", metavar="SECONDS", type=int, default=lab_program.SECONDS, help="for one run (20)")
+    parser.add_argument("--limit", metavar="SECONDS", type=int, default=SECONDS, help="for one run (20)")
     of_lab_sh = {"help": argparse.SUPPRESS}
     parser.add_argument("-C", metavar="DIRECTORY", dest="directory", default=".", **of_lab_sh)  # paths are from there
     parser.add_argument("--reports-to", type=int, **of_lab_sh)  # for grade.reports

@@ -152,8 +152,8 @@ class Run:
 
     @property
     def said(self):
-        """What the program itself has written to stderr."""
-        return [line for line in self.ended.stderr.splitlines() if not line.startswith("vmmsim: ")]
+        """What the program itself has written to stderr, the last lines of it."""
+        return "\n".join([line for line in self.ended.stderr.splitlines() if not line.startswith("vmmsim: ")][-20:])
 
     def calls(self, *names):
         """The calls with these names that succeeded, in order; a name may end in *."""
@@ -377,8 +377,8 @@ class Run:
                 raise failed.wrong(wanted, f"its answer was not looked at before line {call.line} calls {call.name}")
         if run.ended.status != 1 or run.ended.why:
             raise failed.wrong(wanted, f"it ended with status {run.ended.status} {run.ended.why}")
-        if says not in "\n".join(run.said):
-            happened = f"its stderr does not name it: {diagnosis.said(run) or 'there is nothing'}"
+        if says not in run.said:
+            happened = f"its stderr does not name it: {run.said or 'there is nothing'}"
             raise failed.wrong(f"{wanted}, and tells of it, as CHECK does", happened)
 
     # --- Places of the program that are no calls

@@ -53,10 +53,6 @@ def given_back_before(call):
 # --- The end
 
 
-def said(run):
-    return "\n".join(run.said[:20])
-
-
 def after_last_call(run):
     last = next((call for call in reversed(run.all) if call.line), None)
     return f"; the last call that came back is {last.name} in line {last.line}" if last else ""
@@ -76,21 +72,16 @@ def who_waits(run):
     return words + ("\neach waits for the other" if all(run.ended.waiting[pid] for pid in last) else "")
 
 
-def signal_of(run):
-    """The number of the signal that ended it, or 0. What vmmsim runs ends as in a shell."""
-    number = -run.ended.status if run.ended.status < 0 else run.ended.status - 128
-    return number if 0 < number < 65 else 0
-
-
 def wrong_status(run):
-    number, words = signal_of(run), f"it ended with status {run.ended.status}"
-    if number:
+    status, words = run.ended.status, f"it ended with status {run.ended.status}"
+    number = -status if status < 0 else status - 128  # what vmmsim runs ends as in a shell
+    if 0 < number < 65:
         words = f"it was ended by {signal_name(number)}"
         if number == signal.SIGPIPE:
             words += ": it wrote to a socket whose other end was closed, as when a process ends"
         words += after_last_call(run)
-    words += f", and said:\n{said(run)}" if said(run) else ""
-    if run.ended.status == 125:  # the simulator's: it says why
+    words += f", and said:\n{run.said}" if run.said else ""
+    if status == 125:  # the simulator's: it says why
         explained = [line[8:] for line in run.ended.stderr.splitlines() if line.startswith("vmmsim: ")]
         words += "\n" + "\n".join(explained[-3:])
     return words
@@ -113,7 +104,7 @@ def how_it_ended(run):
     if run.is_disturbed:
         return "it wrote into the pipe that tells of its calls: did it write to a descriptor that it had not opened?"
     if run.ended.why:
-        where, began = who_waits(run) or after_last_call(run), (run.stdout or said(run))[:400]
+        where, began = who_waits(run) or after_last_call(run), (run.stdout or run.said)[:400]
         return WHY[run.ended.why].format(limit=run.program.limit, where=where, began=began)
     if run.ended.status != run.status:
         return wrong_status(run)
@@ -126,7 +117,7 @@ def how_it_ended(run):
 def wrong_end(run):
     happened = how_it_ended(run)
     file = re.escape(run.program.source.name)
-    to_do = re.search(rf"^(?:.*/)?{file}:(\d+): TODO: (.*)$", said(run), re.MULTILINE)
+    to_do = re.search(rf"^(?:.*/)?{file}:(\d+): TODO: (.*)$", run.said, re.MULTILINE)
     if to_do and not run.ended.why and not run.is_disturbed:
         wrong = run.line_of_file(int(to_do[1])).wrong("this part is yours to write", f"still to do: {to_do[2]}")
     elif happened:

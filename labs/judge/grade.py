@@ -150,10 +150,6 @@ def grade(labs, given):
         put(json.dumps(its, indent=1) + "\n", given.json)
     if given.gradescope:
         put(json.dumps(for_gradescope(told), indent=1) + "\n", given.gradescope)
-    return status_of(told)
-
-
-def status_of(told):
     found = {about["status"] for about in told}
     return CANNOT_JUDGE if "not judged" in found else 0 if found <= {"passed"} else 1
 
