@@ -7,10 +7,10 @@ docs/contributing/labs.md has all of it.
 """
 
 import dataclasses
-import fnmatch
 import functools
 import re
 import types
+from fnmatch import fnmatchcase
 
 from labs.judge import diagnosis
 from labs.judge.diagnosis import ENDED, GIVEN_BACK
@@ -138,17 +138,8 @@ class Run:
     is_disturbed: bool = False  # something else than calls stands among them
     others: list = dataclasses.field(default_factory=list)  # runs for which this one was not enough
 
-    @property
-    def program(self):
-        return self.runner.program
-
-    @property
-    def status(self):
-        return self.options.get("status", 0)
-
-    @property
-    def stdout(self):
-        return self.ended.stdout
+    def __post_init__(self):
+        self.program, self.status, self.stdout = self.runner.program, self.options.get("status", 0), self.ended.stdout
 
     @property
     def said(self):
@@ -157,7 +148,7 @@ class Run:
 
     def calls(self, *names):
         """The calls with these names that succeeded, in order; a name may end in *."""
-        return [call for call in self.all if call.succeeded and any(is_named(call, name) for name in names)]
+        return [call for call in self.all if call.succeeded and any(fnmatchcase(call.name, name) for name in names)]
 
     def must_call(self, name, wanted):
         """The calls of this name; it fails if there are none."""
@@ -240,7 +231,7 @@ class Run:
         """The calls that made memory which is not of VMM."""
         calls = [call for call in self.calls("*") if not call.name.startswith(OF_MODULES)]
         made = [call for call in calls if any(change["kind"] == "allocate" for change in call.changes)]
-        return made or [call for call in calls if is_named(call, "cudaHostRegister") or is_named(call, "cuMemHostReg*")]
+        return made or self.calls("cudaHostRegister", "cuMemHostReg*")
 
     def created(self):
         """The calls that created memory, of VMM or not."""
@@ -397,10 +388,6 @@ class Followed(Machine):
 
     def demand(self, right, what):
         pass
-
-
-def is_named(call, name):
-    return fnmatch.fnmatchcase(call.name, name)
 
 
 def memory_under(machine, pid, address):
