@@ -100,14 +100,6 @@ class TestStrip(BrowserTest):
         self.page.wait_for_function("document.querySelector('.vmm-lane svg').viewBox.baseVal.width == 8")
         self.page.keyboard.press("0")
         assert self.drawn() == whole
-        self.page.mouse.move(*self.place(0.25))
-        self.page.keyboard.down("Shift")
-        self.page.mouse.down()
-        self.page.mouse.move(*self.place(0.75))
-        self.page.mouse.up()
-        self.page.keyboard.up("Shift")
-        assert self.drawn() == whole[10:30]
-        assert self.step() == 14, "to choose a part is no step"
         self.at("#step=12,held,5-25")
         assert self.drawn() == whole[5:25]
         assert self.page.locator(".vmm-held").is_visible()

@@ -37,15 +37,8 @@ function drawn_with_arrows(scene, options) {
   }
 }
 function drawn_in_rows(aggregated, tallest, options) {
-  const { lives } = aggregated.scene, fits = ({ height }) => height <= tallest;
   const rows = (level, how) => new RowDrawing(aggregated, levels[level], { ...options, ...how }).draw();
-  const trial = (level) => rows(level, { tooltips: null, is_trial: true });
-  let level = lives.level ?? 0, drawn = rows(level);  // as in the step before: most often it is that again
-  if (fits(drawn)) {
-    const before = level;
-    while (level > 0 && fits(trial(level - 1))) level--;
-    if (level < before) drawn = rows(level);
-  } else while (level < levels.length - 1 && !fits(drawn)) drawn = rows(++level);
-  lives.level = level;
-  return drawn;
+  let level = 0;
+  while (level < levels.length - 1 && rows(level, { tooltips: null, is_trial: true }).height > tallest) level++;
+  return rows(level);
 }

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What the pictures with arrows and those with rows draw alike: reservations, rights, badges, what stands below.
-const unknown_source = "imported, source not known";
-
 const entities = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;" };
-const escaped = (text) => String(text).replace(/[&<>]/g, (one) => entities[one]);
-const quoted = (value) => typeof value == "number" ? value : value.replace(/[&<>"']/g, (one) => entities[one]);
+const escaped = (value) => typeof value == "number" ? value : value.replace(/[&<>"']/g, (one) => entities[one]);
 const marked = (kind, status) => status == KEPT ? kind : `${kind} vmm-${status}`;
 const text_kind = (status, kind = "vmm-bold") => status == GONE ? "vmm-was" : kind;
 const fill_of = ({ device, mapped, status }) => device < 0 ? "vmm-box"
@@ -37,7 +34,7 @@ class Drawing {
     let words = kind && ` class="${kind}"`;
     for (const name in attributes)
       if (attributes[name] != null && attributes[name] !== "")
-        words += ` ${name.replaceAll("_", "-")}="${quoted(attributes[name])}"`;
+        words += ` ${name.replaceAll("_", "-")}="${escaped(attributes[name])}"`;
     this.elements.push(`<${tag}${words}${inside == null ? "/>" : `>${escaped(inside)}</${tag}>`}`);
   }
   text(x, y, text, kind = "", more = {}) {
@@ -170,7 +167,7 @@ class Drawing {
         "vmm-fault-at")],
       [this.tooltips && "vmm-unmapped", "created, not mapped", (x, y) => this.rect(x + 2, y + 2, 22, 14,
         "vmm-box vmm-unmapped vmm-rim0")],
-      ["vmm-hatch", unknown_source, (x, y) => {
+      ["vmm-hatch", "imported, source not known", (x, y) => {
         swatch(x, y, KEPT);
         this.path(diagonals(x + 2, y + 2, 22, 14), "vmm-hatch");
       }],

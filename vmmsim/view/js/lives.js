@@ -30,9 +30,6 @@ class Lives {
   now_mapped(number, at) {
     return this.mapped_in[number].filter(([, , , , born, died]) => is_there(at, born, died));
   }
-  was_mapped(number, at) {  // or is unmapped in this step
-    return this.mapped_in[number].filter(([, , , , born, died]) => born <= at && (!died || died >= at));
-  }
 
   // What a pin of a picture means: r3,5-7 are reservations, r3:0:4096 a part of one, m4 memory.
   meant(pin, at) {
@@ -42,8 +39,9 @@ class Lives {
       const now = mapped.filter(([, , , , born, died]) => is_there(at, born, died));
       return { memory, reservations: new Set(now.map(([number]) => number)) };
     }
-    const is_in = ([, from, length]) => offset == null || (from < +offset + +size && from + length > +offset);
-    const parts = in_ranges(numbers).flatMap((number) => this.was_mapped(number, at)).filter(is_in);
+    const is_in = ([, from, length, , born, died]) => born <= at && (!died || died >= at)  // or is unmapped now
+      && (offset == null || (from < +offset + +size && from + length > +offset));
+    const parts = in_ranges(numbers).flatMap((number) => this.mapped_in[number]).filter(is_in);
     return { memory: new Set(parts.map((mapping) => mapping[3])), reservations: new Set(in_ranges(numbers)),
       is_whole: offset == null };
   }

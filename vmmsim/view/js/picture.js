@@ -19,7 +19,7 @@ class Picture {
     sight.addEventListener("click", ({ target }) => {
       const element = target.closest("[data-pin]"), elided = target.closest("[data-unfold]");
       if (element) this.pin(element);
-      else if (elided) view.show_tab(elided.dataset.unfold == "held" ? 2 : 1);
+      else if (elided) view.go(view.at, { tab: elided.dataset.unfold == "held" ? 2 : 1 });
       else if (scroll.contains(target)) this.pin(null);
     });
   }

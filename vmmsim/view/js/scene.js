@@ -107,9 +107,6 @@ class Scene {
     const first = handles.length ? handles[0][0] : mapped.length ? process_of(mapped[0]) : 0;
     return handles.length > 1 || mapped.some((mapping) => process_of(mapping) != first);
   }
-  at_both(all) {  // the values of [[step, value]...]
-    return [this.from, this.to].map((at) => last_of(all, at)?.[1] ?? 0);
-  }
   new_of(all) {
     return all.filter(([step]) => step > this.from && step <= this.to);
   }
@@ -136,7 +133,7 @@ class Scene {
       bound: bound.sort((one, other) => one[0] - other[0]),
       exports: this.new_of(more.exports ?? []), source_unknown: Boolean(more.source_unknown),
       team: team.filter(([step]) => step <= to).map(([, device]) => device).sort((one, other) => one - other),
-      has_grown: this.new_of(team).length > 0, is_held_by_fd: Boolean(this.at_both(more.held_by_fd ?? [])[1]) };
+      has_grown: this.new_of(team).length > 0, is_held_by_fd: Boolean(last_of(more.held_by_fd ?? [], to)?.[1]) };
   }
   region(number, packed) {
     const [, , , , born, died] = packed, status = this.status(born, died);

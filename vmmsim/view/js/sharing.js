@@ -3,25 +3,21 @@
 
 // [[who, whose, how many, bytes]...] of each, the largest first; memory is its maker's.
 function uses(lives, at) {
-  const gpus = new Map(), processes = new Map();
-  const add = (all, who, whose, nth) => {
-    const key = 1e6 * who + whose;
-    if (!all.has(key)) all.set(key, [who, whose, new Set()]);
-    all.get(key)[2].add(nth);
-  };
+  const gpus = [], processes = [];  // [who, whose, number]
   lives.reservations.forEach(([process, , , , born, died], number) => {
     if (!is_there(at, born, died)) return;
     for (const [, , , nth, , , granted] of lives.now_mapped(number, at)) {
       const [, device, is_multicast, , steps] = lives.memory[nth - 1], last = new Map();
       if (is_multicast) continue;
       for (const [step, who, flags] of granted) if (step <= at) last.set(who, flags);
-      for (const [who, flags] of last) if (flags) add(gpus, who, device, nth);
-      if (lives.steps) add(processes, process, lives.steps[steps[0] - 1].process, nth);
+      for (const [who, flags] of last) if (flags) gpus.push([who, device, nth]);
+      if (lives.steps) processes.push([process, lives.steps[steps[0] - 1].process, nth]);
     }
   });
-  const bytes = (some) => sum([...some].map((nth) => lives.memory[nth - 1][0]));
-  return [gpus, processes].map((all) => [...all.values()].map(([who, whose, its]) =>
-    [who, whose, its.size, bytes(its)]).sort((one, other) => other[3] - one[3]));
+  return [gpus, processes].map((all) => grouped(all, ([who, whose]) => `${who} ${whose}`).map(([, its]) => {
+    const [[who, whose]] = its, numbers = [...new Set(its.map(([, , nth]) => nth))];
+    return [who, whose, numbers.length, sum(numbers.map((nth) => lives.memory[nth - 1][0]))];
+  }).sort((one, other) => other[3] - one[3]));
 }
 const nouns = [["GPU", (nth) => `GPU ${nth}`], ["process", (nth) => `process ${nth + 1}`]];
 

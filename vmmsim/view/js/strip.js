@@ -7,7 +7,7 @@ const most_crosses = 80, fewest = 8;  // marks of refusals that are more than a 
 const layers = [["ordinary", ([mapped, idle, ordinary]) => mapped + idle + ordinary],
   ["idle", ([mapped, idle]) => mapped + idle], ["mapped", ([mapped]) => mapped]];  // from the back to the front
 const kinds_of_memory = { mapped: "mapped", idle: "created, not mapped", ordinary: "ordinary (cudaMalloc …)" };
-const strip_html = `<div class="vmm-over"><div class="vmm-part" hidden></div><div class="vmm-pointed" hidden></div>
+const strip_html = `<div class="vmm-over"><div class="vmm-pointed" hidden></div>
   <div class="vmm-cursor"></div></div><div class="vmm-tip" aria-hidden="true" hidden></div>`;
 
 // A refusal that nothing answers.
@@ -230,10 +230,10 @@ class MemoryStrip {
     this.tip.textContent = this.view.in_words(step) + (time == null ? "" : `; at ${time_text(time)}`);
     this.element.style.setProperty("--vmm-told", share);
     this.tip.classList.toggle("vmm-before", share > 0.5);
-    this.tip.hidden = this.over.children[1].hidden = false;
+    this.tip.hidden = this.over.firstChild.hidden = false;
   }
   hide() {
-    this.tip.hidden = this.over.children[1].hidden = true;
+    this.tip.hidden = this.over.firstChild.hidden = true;
   }
 
   // --- What works it
@@ -273,35 +273,26 @@ class MemoryStrip {
     return all;
   }
   add_events() {
-    const { over, slider } = this, part = over.firstChild;
+    const { over, slider } = this;
     const share_of = ({ clientX }) => {
       const { left, width } = over.getBoundingClientRect();
       return Math.min(Math.max((clientX - left) / width, 0), 1);
     };
-    let drag = null;  // where one began, with Shift to choose a part
+    let drags = false;
     over.addEventListener("pointerdown", (event) => {
       if (event.button) return;
       event.preventDefault();
       over.setPointerCapture(event.pointerId);
       slider.focus({ preventScroll: true });
-      drag = { from: share_of(event), chooses: event.shiftKey };
-      if (!drag.chooses) this.view.go(this.step_at(drag.from));
+      drags = true;
+      this.view.go(this.step_at(share_of(event)));
     });
     over.addEventListener("pointermove", (event) => {
       const share = share_of(event);
       this.tell(this.step_at(share));
-      if (drag && !drag.chooses) this.view.go(this.step_at(share));
-      if (!drag?.chooses) return;
-      part.hidden = false;
-      part.style.cssText = `left: ${100 * Math.min(share, drag.from)}%; width: ${100 * Math.abs(share - drag.from)}%`;
+      if (drags) this.view.go(this.step_at(share));
     });
-    const stop = (event) => {
-      const [one, other] = [drag?.from, share_of(event)].sort((one, other) => one - other), [from, to] = this.shown;
-      const is_part = drag?.chooses && event.type == "pointerup" && other - one > 0.005;
-      [part.hidden, drag] = [true, null];
-      if (is_part) this.look_at(from + one * (to - from), from + other * (to - from));
-    };
-    for (const name of ["pointerup", "pointercancel"]) over.addEventListener(name, stop);
+    for (const name of ["pointerup", "pointercancel"]) over.addEventListener(name, () => (drags = false));
     over.addEventListener("pointerleave", () => this.hide());
     over.addEventListener("wheel", (event) => this.turned(event, share_of(event)), { passive: false });
     slider.addEventListener("input", () => this.view.go(Number(slider.value)));

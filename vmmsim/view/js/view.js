@@ -49,7 +49,7 @@ const panel_html = `
 const keys = [
   ["← →", "back and forward, among the calls that are listed"], ["Home End", "the first and the last step"],
   ["n p", "the next and the previous call that changes something"], ["r", "the next error; Shift+R the previous"],
-  ["w s", "zoom into the strip and out; also the wheel, or drag with Shift"],
+  ["w s", "zoom into the strip and out; also the wheel"],
   ["a d", "in a part of the strip: earlier and later"], ["0 t", "the whole strip; calls or time as its axis"],
   ["/", "find"], ["↑ ↓", "in the list: the next call; in the picture: the next range"],
   ["Enter", "in the picture: pin the range"], ["Esc", "hide what is said, unpin, or leave the search"],
@@ -95,7 +95,7 @@ class View {
       () => this.go_listed(1), () => this.go(list.listed.at(-1), { push: true })];
     this.controls.forEach((button, index) => button.addEventListener("click", does[index]));
     this.tabs = [...part("tabs").children];
-    this.tabs.forEach((tab, index) => tab.addEventListener("click", () => this.show_tab(index)));
+    this.tabs.forEach((tab, index) => tab.addEventListener("click", () => this.go(this.at, { tab: index })));
     this.name_regions();
     this.help = part("help");
     part("ask").addEventListener("click", () => this.help.showModal());
@@ -172,20 +172,12 @@ class View {
   }
   // Calls and results as code, steps as links.
   with_code(text) {
-    return text.split(/(step \d+)/).flatMap((part, index) =>
-      index % 2 ? [make("a", { href: `#${this.key}=${part.slice(5)}` }, part)] : this.as_code(part));
-  }
-  as_code(text) {
-    const parts = text.split(/\b(cu(?:da)?[A-Z]\w*|CU(?:DA)?_[A-Z_]+)\b/);
-    return parts.map((word, index) => index % 2 ? make("code", {}, word) : word);
+    const parts = text.split(/\b(step \d+|cu(?:da)?[A-Z]\w*|CU(?:DA)?_[A-Z_]+)\b/);
+    return parts.map((word, index) => index % 2 == 0 ? word : word.startsWith("step ")
+      ? make("a", { href: `#${this.key}=${word.slice(5)}` }, word) : make("code", {}, word));
   }
 
   // --- What is shown of a step: its picture, all reservations, or who holds what
-  show_tab(tab) {
-    this.tab = tab;
-    this.draw_tab();
-    this.write_later();
-  }
   draw_tab() {
     ["frame", "map", "held"].forEach((name, index) => (this.part(name).hidden = index != this.tab));
     this.tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", index == this.tab));
