@@ -63,7 +63,7 @@ def must_be_whole(lines, first):
     if split := re.search(r"\S\\[ \t\0]*\n\S", text):  # the compiler reads one word, or sign, where two seem to be
         words = "a line that goes on in the next one ends in a blank before its \\: put one there"
         raise NotWhole(first + text.count("\n", 0, split.start()), words)
-    if text.rstrip().endswith("\\"):
+    if lines and lines[-1].rstrip().endswith("\\"):
         raise NotWhole(
             first + len(lines) - 1, "the last line of a part must not go on behind the mark: no \\ at its end"
         )
