@@ -72,6 +72,23 @@ def test_what_crosses_and_what_is_named_is_shown_first():
     assert "R3: 6 MiB reserved 6 MiB #3" in texts(asked)
 
 
+def test_of_memory_that_two_gpus_use_what_crosses_is_shown_first():
+    """Each allocation is mapped for its own GPU, and again for the other one."""
+    writer = Writer()
+    for nth in range(1, 21):
+        size = 2 * nth * MIB
+        handle, _ = writer.create(size)
+        for gpu in 0, 1:
+            at = BASE + (2 * nth + gpu << 32)
+            writer.reserve(at, size)
+            writer.map(at, size, handle)
+            writer.access([(at, size)], gpu=gpu)
+    writer.launch()
+    shown = texts(checked_steps(writer.recording())[-1])
+    assert "access GPU 1 read-write" in shown
+    assert "GPU 0 read-write" not in shown
+
+
 def test_sixteen_processes():
     recording = sample.ranks(16).recording()
     found = checked_steps(recording)
