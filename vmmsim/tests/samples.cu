@@ -176,6 +176,11 @@ static void test_advice() {
   EXPECT(users[0] == 1 && users[1] == cudaInvalidDeviceId, "%d, %d", users[0],
          users[1]);  // the host has the first only
   REFUSED(cudaErrorInvalidValue, cudaMemRangeGetAttribute(users, 3, cudaMemRangeAttributeAccessedBy, memory, page));
+  cudaStream_t stream;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaStreamAttachMemAsync(stream, memory, 4 * page, cudaMemAttachHost));
+  REFUSED(cudaErrorInvalidValue, cudaStreamAttachMemAsync(stream, memory, page, cudaMemAttachHost));  // only all of it
+  CHECK(cudaStreamDestroy(stream));
   CHECK(cudaFree(memory));
   REFUSED(cudaErrorInvalidValue, cudaMemRangeGetAttribute(users, 4, cudaMemRangeAttributeReadMostly, memory, page));
   cudaGetLastError();
