@@ -275,6 +275,17 @@ class TestVmmsim(VmmsimCase):
             }"""
         self.ends(vmmsim(self.build("forks", text, LIBRARIES / "libcuda.so.1", "-pthread")), 0)
 
+    def test_visible_gpus(self):
+        """Up to the first entry that names none; a GPU that is named twice hides all."""
+        script = (
+            "import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); count = ctypes.c_int(-1)\n"
+            "print(cuda.cuInit(0), cuda.cuDeviceGetCount(ctypes.byref(count)), count.value)"
+        )
+        counts = {"2,0": 2, "0, 1": 2, "0,9,1": 1, "-1": 0, "1,1": 0, "0,1,0": 0}
+        for words, count in counts.items():
+            done = vmmsim("--gpus", "3", sys.executable, "-c", script, environment={"CUDA_VISIBLE_DEVICES": words})
+            self.ends(done, 0, f"0 0 {count}\n" if count else "100 3 -1\n")
+
     def test_status(self):
         self.ends(vmmsim("sh", "-c", "echo out; exit 7"), 7, "out\n")
         self.ends(vmmsim("/bin/sh", "-c", "kill -TERM $$"), 143)
