@@ -469,7 +469,7 @@ def test_a_checkout_that_is_read_only_through_a_link(ann, read_only):
 @pytest.mark.parametrize(("word", "number", "status"), [("01a", signal.SIGINT, 130), ("--all", signal.SIGTERM, 143)])
 def test_interrupted(word, number, status, ann):
     """In the middle of a run the judge is ended, and nothing is left."""
-    write(ann.file, with_part("  for (;;) pause();\n"))
+    write(ann.file, with_part("  for (;;) usleep(1000);\n"))
     process = ann.start(word)
     while NAME[:15] not in [living().get(pid, [""])[0] for pid in descendants(process.pid)]:
         assert process.poll() is None
