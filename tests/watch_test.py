@@ -5,6 +5,7 @@ What it does beside `vmmsim view`, which vmmsim/tests/watch_test.py tests: it bu
 lessons' programs.
 """
 
+import base64
 import contextlib
 import io
 import os
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 
 import pytest
 
@@ -93,7 +95,8 @@ class TestView:
         wanted = r"^view: running it as for the book: --gpus 1 .*\nview: \d\d calls of CUDA: open "
         assert re.search(wanted + r"vmm_basics.html in a browser \(\d+ kB\)\n$", done.stderr)
         self.expect_view("vmm_basics.html")
-        assert "vmm_basics.cu" in (self.place / "vmm_basics.html").read_text()
+        data = re.search('octet-stream">([^<]+)<', (self.place / "vmm_basics.html").read_text())[1]
+        assert b"vmm_basics.cu" in zlib.decompress(base64.b64decode(data))
         assert tree() == before
 
     def test_from_the_checkout_by_a_relative_path(self):

@@ -15,7 +15,7 @@ import pathlib
 import re
 
 from vmmsim.view.overview import left_text, link
-from vmmsim.view.page import calls, command_of, filled, view
+from vmmsim.view.page import command_of, filled, view
 from vmmsim.view.sizes import size_text
 
 KEYS = "first-step", "second-step"  # of their views
@@ -34,7 +34,7 @@ def names_of(runs):
 
 def page_of_two(runs):
     opens = [f' data-opens="{steps.overview.opens()}"' for _, steps in runs]
-    views = [view(*run, key, calls(run[1]), mark) for run, key, mark in zip(runs, KEYS, opens, strict=True)]
+    views = [view(*run, key, mark) for run, key, mark in zip(runs, KEYS, opens, strict=True)]
     return filled(f"Two runs: {' and '.join(names_of(runs))}", of_two(runs, KEYS) + "".join(views), "vmm-two")
 
 

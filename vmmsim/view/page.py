@@ -7,7 +7,7 @@
 
 A view holds what there was when, as lives.py has it, compressed and in letters; the script unpacks that and draws the
 step that is looked at, and above it the strip of memory. What comes from a recording is there, and in text that is
-escaped: nothing of it becomes a tag. Without scripts what matters and the list of the calls show.
+escaped: nothing of it becomes a tag. Without scripts what matters shows.
 """
 
 import base64
@@ -48,22 +48,21 @@ PAGE = """<!doctype html>
 </body>
 </html>
 """
+NOTHING_ELSE = "there is no more than this."
 META = """<meta name="generator" content="vmmsim">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
 script-src 'sha256-{hash}'">"""
 
-# What stands in <noscript> costs nothing while there are scripts.
 FRAGMENT = """<div class="vmm-view" data-key="{key}"{marks}>
 <p class="vmm-about">{about}</p>
-{notes}{overview}<noscript><div class="vmm-still">
-{still}</div></noscript>
+{notes}{overview}<noscript><p>Without scripts {still}</p></noscript>
 <script type="application/octet-stream">{data}</script>
 </div>
 """
 
 
 def page(recording, steps):
-    content = view(recording, steps, "step", calls(steps), f' data-alone data-opens="{steps.overview.opens()}"')
+    content = view(recording, steps, "step", f' data-alone data-opens="{steps.overview.opens()}"')
     return filled(f"{name_of(recording)}, step by step", content, "vmm-alone")
 
 
@@ -83,15 +82,14 @@ def script():
 def fragment(recording, steps, id, has_pictures=False):
     """A page may have several, so a link to a step is #ID-step=12. It opens at the first call of VMM, with the list of
     the calls folded. A page of a book has pictures of its moments."""
-    pictures = "<p>Without scripts the pictures on this page show the moments that matter.</p>\n"
     opens_at = next((step.number for step in steps if step.kind == "changes" and FIRST.match(step.call)), 1)
-    still = pictures if has_pictures else calls(steps)
-    return view(recording, steps, f"{id}-step", still, f' data-folded data-opens="{opens_at}"')
+    still = "the pictures on this page show the moments that matter." if has_pictures else NOTHING_ELSE
+    return view(recording, steps, f"{id}-step", f' data-folded data-opens="{opens_at}"', still)
 
 
-def view(recording, steps, key, still, marks=""):
-    """still: what shows without scripts. marks: data-alone, so that keys work all over the page; data-folded, the list
-    of the calls; data-opens, at a step."""
+def view(recording, steps, key, marks, still=NOTHING_ELSE):
+    """marks: data-alone, so that keys work all over the page; data-folded, the list of the calls; data-opens, at a
+    step. still: what shows without scripts."""
     facts = [recording.about.get("where", ""), counted(steps)]
     items = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes(recording))
     return FRAGMENT.format(
@@ -126,24 +124,6 @@ def name_of(recording):
     command = [str(word) for word in recording.about.get("command", [])]
     words = [word for word in command if not LAUNCHERS.fullmatch(word)] or command
     return pathlib.PurePath(words[0]).name if command else "A recording"
-
-
-# --- What shows without scripts
-def calls(steps):
-    processes = len({step.process for step in steps})
-    listed = "".join(f"{html.escape(entry(step, processes))}\n" for step in steps)
-    return (
-        f"<p>Without scripts there are no pictures; these are all calls.</p>\n<pre>\n{listed}</pre>\n" if steps else ""
-    )
-
-
-def entry(step, processes):
-    """A line of the list of all calls."""
-    whose = f"process {step.process + 1}: " if processes > 1 else ""
-    refused = " was refused" if step.kind == "refused" else ""
-    file, line, name = step.place
-    where = f"  {file}:{line}" if file else f"  in {name}" if name else ""
-    return f"{step.number:5} {whose}{step.call}{refused}{where}"
 
 
 # --- What the script reads

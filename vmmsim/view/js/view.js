@@ -281,8 +281,6 @@ async function begin(element) {
   } catch (error) {
     element.prepend(make("p", {}, `This browser cannot unpack the steps (${error}). A newer one can.`));
     element.classList.remove("vmm-live");
-    const still = element.querySelector("noscript");
-    still.outerHTML = still.textContent;
   }
 }
 
