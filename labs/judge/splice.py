@@ -22,8 +22,8 @@ TOKEN = re.compile(
 )
 PAIRS = {")": "(", "}": "{", "]": "["}
 INCLUDE = re.compile(r"^\s*#\s*include\s*(<[\w./+-]+>)\s*(?://.*)?$")
-JOINED = "\x01"  # stands for a line that goes on in the next one
-DIRECTIVE = re.compile(rf"^[\s{JOINED}]*#[\s{JOINED}]*(\w*)[\s{JOINED}]*(\w*)(.*)$")
+DIRECTIVE = re.compile(r"^\s*#\s*(\w*)\s*(\w*)(.*)$")
+ALLOWED = "include", "define", "undef", "pragma"
 
 
 class NotWhole(Exception):
@@ -59,49 +59,37 @@ def parts(text):
 
 def must_be_whole(lines, first):
     """Raises NotWhole unless these lines, of which the first has this number, are whole by themselves."""
-    text = "\n".join(lines)
-    if split := re.search(r"\S\\[ \t\0]*\n\S", text):  # the compiler reads one word, or sign, where two seem to be
-        words = "a line that goes on in the next one ends in a blank before its \\: put one there"
-        raise NotWhole(first + text.count("\n", 0, split.start()), words)
-    if lines and lines[-1].rstrip().endswith("\\"):
-        raise NotWhole(
-            first + len(lines) - 1, "the last line of a part must not go on behind the mark: no \\ at its end"
-        )
-    opened, branches, at = [], [], first
-    for line in plain(text, first).split("\n"):
+    opened = []
+    for at, line in enumerate(plain(lines, first), first):
         if told := DIRECTIVE.match(line):
             look_at_directive(told, at)
-            nest(branches, [one for one, _ in opened], told, at)
-        elif not any(is_off for _, _, is_off in branches):
+        else:
             take_brackets(opened, line, at, "part")
-        at += 1 + line.count(JOINED)
     must_be_closed(opened, "part")
-    if branches:
-        raise NotWhole(branches[-1][1], "#if has no #endif in this part")
 
 
-def plain(text, first):
-    """As the compiler reads it: without comments, and a line that goes on is one; texts have no brackets."""
+def plain(lines, first):
+    """The lines without comments; texts have no brackets."""
 
     def of_token(token):
-        kind, word = token.lastgroup, token[0]
+        kind, word, before = token.lastgroup, token[0], token.string[: token.start()]
         if kind in ("odd", "raw"):
-            before = token.string[: token.start()]
             words = f"{word!r} has no end in this part, or is no plain C++: write it plainly"
-            raise NotWhole(first + before.count("\n") + before.count(JOINED), WHY_ODD.get(word, words))
-        if kind == "comment":
-            return " " + JOINED * (word.count("\n") + word.count(JOINED))
-        return re.sub(r"[(){}\[\]]", "_", word)
+            raise NotWhole(first + before.count("\n"), WHY_ODD.get(word, words))
+        if kind == "comment" and "\n" in word and "#" in before.rpartition("\n")[2]:
+            raise NotWhole(first + before.count("\n"), "a directive must end in its line, with its comment")
+        return " " + "\n" * word.count("\n") if kind == "comment" else re.sub(r"[(){}\[\]]", "_", word)
 
-    return TOKEN.sub(of_token, re.sub(r"\\[ \t]*\n", f" {JOINED}", text))
+    for at, line in enumerate(lines, first):
+        if line.rstrip(" \t\0").endswith("\\"):
+            raise NotWhole(at, "no \\ at the end of a line: the next one would be a part of it")
+    return TOKEN.sub(of_token, "\n".join(lines)).split("\n")
 
 
 def take_brackets(opened, text, line, where):
     """Each opens, or closes what was opened last."""
-    for sign in re.findall(rf"[(){{}}\[\]{JOINED}]", text):
-        if sign == JOINED:
-            line += 1
-        elif sign not in PAIRS:
+    for sign in re.findall(r"[(){}\[\]]", text):
+        if sign not in PAIRS:
             opened.append((sign, line))
         elif not opened or opened.pop()[0] != PAIRS[sign]:
             raise NotWhole(line, f"{sign!r} closes what was not opened in this {where}")
@@ -124,28 +112,14 @@ WHY_ODD = {
 def look_at_directive(told, line):
     """What a directive in a part may not be."""
     name, _, rest = told.groups()
-    if name == "line" or name.isdigit() or name == "pragma" and "macro" in told[0]:
-        raise NotWhole(line, f"no #{name} here: a line keeps its number, and a macro its meaning")
-    if name in ("include", "include_next", "import") and not INCLUDE.match(told[0]):
+    if name not in ALLOWED or name == "pragma" and "macro" in told[0]:
+        words = "what is judged has all its lines, with their numbers, and macros keep their meaning"
+        raise NotWhole(line, f"no #{name} here: {words}")
+    if name == "include" and not INCLUDE.match(told[0]):
         raise NotWhole(line, "what a file of your own says is not looked at: write it here")
     opened = []
     take_brackets(opened, rest, line, "directive")
     must_be_closed(opened, "directive")
-
-
-def nest(branches, opened, told, line):
-    """#if and its like: the brackets of each branch are whole."""
-    name, condition = told[1], told[2] + told[3].strip()
-    if name.startswith("if"):
-        branches.append((opened, line, name == "if" and condition == "0"))  # the compiler reads nothing of #if 0
-    elif name in ("else", "elif", "elifdef", "elifndef", "endif"):
-        if not branches:
-            raise NotWhole(line, f"#{name} without an #if in this part")
-        if branches[-1][0] != opened:
-            raise NotWhole(line, "a bracket begins or ends in one branch of #if alone")
-        _, begin, _ = branches.pop()
-        if name != "endif":
-            branches.append((opened, begin, False))
 
 
 # --- Parts and starter
@@ -200,7 +174,7 @@ def one_main(starter, wanted, of_parts, its, name, change):
 
 def macros(part):
     """The macros that a part gives another meaning, to itself alone."""
-    told = filter(None, map(DIRECTIVE.match, plain("\n".join(part), 1).split("\n")))
+    told = filter(None, map(DIRECTIVE.match, plain(part, 1)))
     return dict.fromkeys(one[2] for one in told if one[1] in ("define", "undef"))
 
 
