@@ -19,7 +19,7 @@ def format_messages(said, name, source, kind="error"):
         told = SAID.match(line)
         if told and (told["kind"] or "error") == kind:
             number, words = int(told["at"] or told["line"]), [told["words"], *more(lines[at + 1 :])]
-            found.append((told["file"], number, words, lines[at + 1 : at + 3]))
+            found.append((told["file"], number, words))
     texts = list(dict.fromkeys(in_place(one, name, source, kind) for one in found))
     if not texts:
         return said
@@ -33,12 +33,10 @@ def more(lines):
 
 
 def in_place(one, name, source, kind):
-    file, line, words, shown = one
+    file, line, words = one
     if not file.endswith(name.rpartition("/")[2]):  # in a header: the student's line may be in the words
         return f"{file}:{line}\n{heading(words[0], kind)}" + "\n".join(words) + "\n"
-    if words[0].startswith("expected ") and is_first(shown):
-        line = before(source, line)  # there it is missing, and the next word was not expected
-    elif 'no instance of function template "check::' in words[0]:
+    if 'no instance of function template "check::' in words[0]:
         words = ["CHECK takes a call that returns an error code of CUDA, and this is none"]
     text = source[line - 1].strip() if 0 < line <= len(source) else ""
     return f"{name}:{line}\n    {text}\n{heading(words[0], kind)}" + f"\n{20 * ' '}".join(words) + "\n"
@@ -46,18 +44,3 @@ def in_place(one, name, source, kind):
 
 def heading(words, kind):
     return f"{'Warning:' if kind != 'error' else 'Syntax error:' if SYNTAX.match(words) else 'Compiler:':20}"
-
-
-def is_first(shown):
-    """Whether the mark below a line of the source is at its first letter."""
-    return (
-        len(shown) == 2
-        and shown[1].strip() == "^"
-        and len(shown[1].rstrip()) <= len(shown[0]) - len(shown[0].lstrip()) + 1
-    )
-
-
-def before(source, line):
-    """The last line before this one that is more than a comment."""
-    numbers = range(line - 1, 0, -1)
-    return next((at for at in numbers if source[at - 1].partition("//")[0].strip()), line)
