@@ -3,7 +3,6 @@
 """The commands of ./lab.sh, which has built the simulator. Needs the standard library only."""
 
 import os
-import pathlib
 import signal
 import sys
 
@@ -11,18 +10,9 @@ from labs.judge import gradescope, student
 from labs.judge.arguments import arguments
 from labs.judge.files import end, reset
 from labs.judge.grade import CANNOT_JUDGE, grade, grade_class, judge_for_parent
-from labs.judge.program import ROOT, VMMSIM, CannotJudge
+from labs.judge.program import VMMSIM, CannotJudge
 from labs.judge.verdict import all_labs
 from vmmsim.hardware import count_gpus
-
-
-def format_error(error):
-    """What is wrong with a file; and what to do, if the checkout lacks it."""
-    path = pathlib.Path(error.filename or "/")
-    if isinstance(error, FileNotFoundError) and path.is_relative_to(ROOT):
-        name = path.relative_to(ROOT)
-        return f"{name} is missing; get it again: git checkout -- {name}"
-    return str(error)
 
 
 def main():
@@ -65,7 +55,7 @@ if __name__ == "__main__":
         sys.exit(main())
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
-            end(1, format_error(error))
+            end(1, f"{error}; git status shows what this checkout lacks")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has left
         sys.exit(128 + signal.SIGPIPE)
     except CannotJudge as error:

@@ -20,19 +20,10 @@ class Row:
     size: int
     what: str
     rights: str
-    first: int = 0  # the memory, by number, and the last of several in a row
-    last: int = 0
-
-    def goes_on_in(self, other):
-        """Whether the next row is the same once more."""
-        end, alike = self.address + self.size, (self.what, self.rights) == (other.what, other.rights)
-        return alike and (end, self.last + 1) == (other.address, other.first)
 
     def line(self, is_here):
         where = f"{self.address:#x}" if self.address else "no address"
-        numbers = dict.fromkeys(f"{number}" for number in (self.first, self.last) if number)
-        what = f"{self.what} #{'-'.join(numbers)}" if numbers else self.what
-        text = f"{where:14} {size_text(self.size):>8}  {what}; {self.rights}"
+        text = f"{where:14} {size_text(self.size):>8}  {self.what}; {self.rights}"
         most = MOST_COLUMNS - len(HERE)
         return (text if len(text) <= most else text[: most - 1] + "…") + HERE * is_here
 
@@ -81,17 +72,6 @@ def rows(machine, pid):
     for memory in machine.memory:
         if memory.lives() and memory.number not in mapped:
             found.append(of_memory(0, memory.size, memory, held_by(memory, pid)))
-    return merged(found)
-
-
-def merged(all_rows):
-    found = all_rows[:1]
-    for row in all_rows[1:]:
-        if found[-1].goes_on_in(row):
-            found[-1].size += row.size
-            found[-1].last = row.last
-        else:
-            found.append(row)
     return found
 
 
@@ -101,7 +81,7 @@ def reserved(begin, end):
 
 def of_memory(address, size, memory, words):
     what = "multicast object" if memory.is_multicast else f"memory of {place_of(memory.device)},"
-    return Row(address, size, what, words, memory.nth, memory.nth)
+    return Row(address, size, f"{what} #{memory.nth}", words)
 
 
 def rights(access):
