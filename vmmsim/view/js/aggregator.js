@@ -23,9 +23,9 @@ class Aggregator {
   constructor(scene, active = 0, fault = null) {
     Object.assign(this, { scene, active, fault, run_of: new Map(), made: new Map() });
     this.memories = [...scene.memories.values()];
-    const [rooms, numbers] = (scene.lives.spoken?.[scene.to] ?? [[], []]).map((all) => new Set(all));
-    this.spoken = rooms;  // the reservations that the words of the step name
-    for (const part of scene.spaces.flat().flatMap(({ inside }) => inside)) part.memory.crosses ||= this.is_across(part);
+    const [reservations, numbers] = (scene.lives.spoken?.[scene.to] ?? [[], []]).map((all) => new Set(all));
+    this.spoken = reservations;  // that the words of the step name
+    for (const its of scene.spaces.flat().flatMap(({ inside }) => inside)) its.memory.crosses ||= this.is_across(its);
     for (const memory of this.memories) {
       memory.touched = touched_in(memory) + (numbers.has(memory.nth) ? "named" : "");
       memory.crosses ||= scene.is_shared(memory);
