@@ -5,7 +5,6 @@ What it does beside `vmmsim view`, which vmmsim/tests/watch_test.py tests: it bu
 lessons' programs.
 """
 
-import base64
 import contextlib
 import io
 import os
@@ -15,12 +14,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zlib
 
 import pytest
 
 from scripts.view import Checkout
 from vmmsim.tests.built import BUILT
+from vmmsim.tests.sample import data_of
 from vmmsim.view import watch
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -95,8 +94,7 @@ class TestView:
         wanted = r"^view: running it as for the book: --gpus 1 .*\nview: \d\d calls of CUDA: open "
         assert re.search(wanted + r"vmm_basics.html in a browser \(\d+ kB\)\n$", done.stderr)
         self.expect_view("vmm_basics.html")
-        data = re.search('octet-stream">([^<]+)<', (self.place / "vmm_basics.html").read_text())[1]
-        assert b"vmm_basics.cu" in zlib.decompress(base64.b64decode(data))
+        assert "vmm_basics.cu" in data_of(self.place / "vmm_basics.html")["sources"]
         assert tree() == before
 
     def test_from_the_checkout_by_a_relative_path(self):

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT-0
 """Recordings of programs that were never run, to see what is made of them, and what every view of one must be."""
 
+import base64
 import collections
 import json
 import pathlib
 import re
 import tempfile
 import xml.etree.ElementTree
+import zlib
 
 from vmmsim.trace.line import KEYS
 from vmmsim.trace.recording import Recording
@@ -26,6 +28,12 @@ def read(text):
         file.write(text)
         file.flush()
         return Recording.read(file.name)
+
+
+def data_of(view):
+    """What the script of a view's file reads."""
+    data = re.search('octet-stream">([^<]+)<', pathlib.Path(view).read_text())[1]
+    return json.loads(zlib.decompress(base64.b64decode(data)))
 
 
 def checked_steps(recording):
