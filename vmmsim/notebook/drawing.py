@@ -14,7 +14,7 @@ import types
 from vmmsim.notebook.scene import Scene, picture_file, words_of
 from vmmsim.trace.entities import Mapping
 from vmmsim.view.engine import NoEngine
-from vmmsim.view.sizes import size_text
+from vmmsim.view.sizes import exact_size, size_text
 
 MOST_MEMBERS = 64  # of a list or an object, that are looked at for names
 LONGEST_NAME = 20
@@ -41,7 +41,7 @@ class Names(dict):
         """The pointers into a range that is called by its own name, as `name = base + 2 MiB`."""
         whole = self.get(base)
         found = sorted((number, name) for number, name in self.items() if whole and base < number < base + size)
-        return [f"{name} = {whole} + {size_text(number - base)}" for number, name in found]
+        return [f"{name} = {whole} + {exact_size(number - base)}" for number, name in found]
 
 
 def number_in(value):

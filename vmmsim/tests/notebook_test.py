@@ -105,7 +105,7 @@ class TestNotebook:
             "block = ctypes.c_uint64()\ncuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(1000))\n"
             "cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(1000));",
             f"address = reserve(2 * {size})",
-            f"memory = [create({size})]\nsecond = address + {size}",
+            f"memory = [create({size})]\nsecond, last = address + {size}, address + 2 * {size} - 8192",
             "map_it(address, MiB, memory[0])\nraise ValueError",
             f"map_it(address, {size}, memory[0])",
             "cuda.cuMemRelease(ctypes.c_uint64(memory[0]))",
@@ -116,7 +116,7 @@ class TestNotebook:
         assert "Ordinary memory: 1000 B by cuMemAlloc (block), 1000 B by cuMemAlloc." in ordinary
         assert "Reservation address, 4 MiB (new): 4 MiB not mapped" in reserved
         assert "2 MiB (new) with handle memory[0]" in created
-        assert "Pointers: second = address + 2 MiB." in created
+        assert "Pointers: second = address + 2 MiB, last = address + 4088 KiB." in created
         assert "cuMemMap: CUDA_ERROR_NOT_SUPPORTED" in refused
         assert "is mapped whole only" in refused
         assert "answers CUDA_ERROR" not in refused
