@@ -25,7 +25,7 @@
     700: "CUDA_ERROR_ILLEGAL_ADDRESS", 800: "CUDA_ERROR_NOT_PERMITTED", 801: "CUDA_ERROR_NOT_SUPPORTED",
     999: "CUDA_ERROR_UNKNOWN",
   };
-  const RIGHTS = { 0: "no access", 1: "reads", 3: "reads and writes" };
+  const RIGHTS = { 0: "no access", 1: "read", 3: "read-write" };
   const GPUS = 2, PAGE = 2 ** 21;
 
   class Mistake extends Error {}
@@ -126,10 +126,10 @@
     if (why) throw new Error(why);
     const variables = new Map(), names = new Map(), rows = [];
     let state = { reservations: [], mappings: [], handles: [], memories: [] };
-    for (const whole of text.split("\n")) {
+    for (const [i, whole] of text.split("\n").entries()) {
       const line = whole.replace(/\/\/.*/, "").trim();
       if (!line) continue;
-      const row = { line, is_bad: false, why: "" };
+      const row = { line, number: i + 1, is_bad: false, why: "" };
       rows.push(row);
       try {
         const call = asked(line, variables);
@@ -173,10 +173,13 @@
     if (at < end) parts.push({ size: end - at });
     return parts;
   };
-  const rightsText = ({ access }) => {
-    const those = (right) => access.flatMap((each, gpu) => (each === right ? gpu : [])).join(", ");
-    const open = [those(3) && `GPU ${those(3)}: rw`, those(1) && `GPU ${those(1)}: r`].filter(Boolean);
-    return open.join(", ") || "closed";
+  const rightsText = ({ access, host_access }) => {
+    const open = [3, 1].flatMap((right) => {
+      const those = access.flatMap((each, gpu) => (each === right ? gpu : [])).join(", ");
+      const who = [those && `GPU ${those}`, host_access === right && "host"].filter(Boolean).join(", ");
+      return who ? `${who}: ${RIGHTS[right]}` : [];
+    });
+    return open.join("; ") || RIGHTS[0];
   };
   const holdersOf = (memory, state) => {
     const handles = state.handles.filter((each) => each.memory === memory && each.references);
@@ -184,6 +187,8 @@
     const named = handles.map(({ handle }) => state.names.get(handle) ?? "a handle");
     return [...named, mappings && `${mappings} mapping${mappings > 1 ? "s" : ""}`].filter(Boolean).join(", ");
   };
+
+  const kindOf = (device) => (device < 0 ? "vmm-panel" : `vmm-gpu${device}`);
 
   const pictureOf = (state) => {
     const drawn = [], arrows = [], from = new Map();
@@ -197,7 +202,7 @@
       let x = 0;
       for (const { size, mapping } of partsOf(reservation, state.mappings)) {
         const wide = Math.max(widthOf(size), mapping ? 12 + 7 * rightsText(mapping).length : 0);
-        const kind = mapping ? `vmm-gpu${Math.max(0, mapping.device ?? 0)}` : "vmm-box";
+        const kind = mapping ? kindOf(mapping.device) : "vmm-box";
         drawn.push(box(x, y, wide, kind, mapping ? `mapped, ${sizeText(size)}` : `reserved only, ${sizeText(size)}`));
         drawn.push(text(x + wide / 2, y + 14, sizeText(size), "vmm-small"));
         if (mapping) {
@@ -215,10 +220,12 @@
       const memories = state.memories.filter(({ device }) => device === owner);
       const name = owner < 0 ? "Memory of the host" : `Memory of GPU ${owner}`;
       const all = memories.reduce((sum, { size }) => sum + size, 0);
+      drawn.push(text(0, y, `${name}: ${all ? `${sizeText(all)} taken` : "none taken"}`, "vmm-title"));
+      y += 8;
       let x = 0;
       for (const { memory, size } of memories) {
         const holders = holdersOf(memory, state), wide = Math.max(widthOf(size), 12 + 7 * holders.length);
-        drawn.push(box(x, y, wide, owner < 0 ? "vmm-panel" : `vmm-gpu${owner}`, `held by ${holders}`));
+        drawn.push(box(x, y, wide, kindOf(owner), `held by ${holders}`));
         drawn.push(text(x + wide / 2, y + 14, sizeText(size), "vmm-small"));
         drawn.push(text(x + wide / 2, y + 28, holders, "vmm-small"));
         for (const [mapping, [x1, y1]] of from)
@@ -226,12 +233,10 @@
         x += wide + 8;
       }
       width = Math.max(width, x);
-      y += memories.length ? 54 : 0;
-      drawn.push(text(0, y, `${name}: ${all ? `${sizeText(all)} taken` : "none taken"}`, "vmm-title"));
-      y += 24;
+      y += memories.length ? 60 : 16;
     }
-    return `<svg class="vmm-picture" viewBox="-1 0 ${width + 2} ${y}" style="--natural-width: ${width + 2}px" role="img"
-      aria-label="The addresses, and the memory behind them">${arrows.join("")}${drawn.join("")}</svg>`;
+    return `<svg class="vmm-picture" viewBox="-1 0 ${width + 2} ${y - 16}" style="--natural-width: ${width + 2}px"
+      role="img" aria-label="The addresses, and the memory behind them">${arrows.join("")}${drawn.join("")}</svg>`;
   };
 
   // The colour of a mapping is that of the GPU whose memory it has.
@@ -262,7 +267,7 @@
       picture.replaceChildren();
       if (!row) return;
       picture.innerHTML = pictureOf(withDevices(row.state));
-      const now = `After line ${chosen + 1}${row.is_bad ? ", which failed" : ""}`;
+      const now = `After line ${row.number}${row.is_bad ? ", which failed" : ""}`;
       picture.prepend(element("p", { textContent: now }));
     };
     const run = async () => {
@@ -283,13 +288,16 @@
             element("code", { textContent: row.line }),
             element("span", { className: row.is_bad ? "try-it-bad" : "try-it-good", textContent: row.answer }));
           const why = row.why ? [element("p", { textContent: row.why })] : [];
-          return element("li", {}, line, ...why);
+          return element("li", { value: row.number }, line, ...why);
         }),
       );
       show(rows, clicked !== null && clicked < rows.length ? clicked : rows.length - 1);
       listing.dataset.answered = editor.value;  // nobody need wait longer
     };
-    editor.addEventListener("input", run);
+    editor.addEventListener("input", () => {
+      clicked = null;  // what is typed is looked at
+      run();
+    });
     reset.addEventListener("click", () => {
       editor.value = editor.value === first ? edited : first;
       run();

@@ -161,7 +161,7 @@ class TestTryIt(BrowserTest):
         self.answers(mine)
         box = self.page.locator(".try-it").first
         assert "After line 5, which failed" in box.inner_text()
-        assert "GPU 0: r<" in box.locator("svg").inner_html()
+        assert "GPU 0: read<" in box.locator("svg").inner_html()
         box.locator("li button").first.click()
         assert "none taken" in box.locator("svg").inner_html()
         for name, text in (("As it was", first), ("Yours again", mine)):
@@ -170,6 +170,46 @@ class TestTryIt(BrowserTest):
                 "(text) => document.querySelector('.try-it').dataset.answered === text", arg=text
             )
             assert "After line 1" in box.inner_text()  # it stays at the line that was clicked
+
+    def test_what_is_typed_is_shown_by_the_editors_numbers(self):
+        reserve = "// a remark\n\ncuMemAddressReserve(&a, 2 MiB, 0, 0, 0)"
+        self.answers(reserve)
+        box = self.page.locator(".try-it").first
+        box.locator("li button").first.click()
+        assert "After line 3" in box.inner_text()
+        self.answers(f"{reserve}\n\ncuMemCreate(&m, 2 MiB, gpu(0), 0)")
+        assert "After line 5" in box.inner_text()
+        assert box.locator("li").evaluate_all("(lines) => lines.map((line) => line.value)") == [3, 5]
+
+    def test_headings_stand_above_and_before_arrows(self):
+        self.answers(
+            "cuMemAddressReserve(&a, 2 MiB, 0, 0, 0)\ncuMemAddressReserve(&b, 2 MiB, 0, 0, 0)\n"
+            "cuMemCreate(&m, 2 MiB, gpu(0), 0)\ncuMemCreate(&n, 2 MiB, gpu(1), 0)\n"
+            "cuMemMap(a, 2 MiB, 0, m, 0)\ncuMemMap(b, 2 MiB, 0, n, 0)"
+        )
+        svg = self.page.locator(".try-it").first.locator("svg")
+        parts = svg.locator(".vmm-title, rect").evaluate_all("(all) => all.map((each) => each.textContent)")
+        assert [part.partition(":")[0] for part in parts] == [
+            *("Virtual addresses", "mapped, 2 MiB", "mapped, 2 MiB"),
+            *("Memory of GPU 0", "held by m, 1 mapping", "Memory of GPU 1", "held by n, 1 mapping"),
+        ]
+        heights = svg.locator(".vmm-title, rect").evaluate_all("(all) => all.map((each) => +each.getAttribute('y'))")
+        assert heights == sorted(heights)
+        assert svg.locator(".vmm-arrow ~ .vmm-title").count() == 3  # painted after the arrows, with an edge
+        edges = svg.locator(".vmm-title, .vmm-left").evaluate_all(
+            "(all) => all.map((each) => [getComputedStyle(each).paintOrder, getComputedStyle(each).stroke])"
+        )
+        assert all(order == "stroke" and stroke != "none" for order, stroke in edges)
+
+    def test_the_host_is_let_in_where_memory_is_its_own(self):
+        lines = "cuMemAddressReserve(&a, 2 MiB, 0, 0, 0)\ncuMemCreate(&m, 2 MiB, {}, 0)\n"
+        lines += "cuMemMap(a, 2 MiB, 0, m, 0)\ncuMemSetAccess(a, 2 MiB, host, READWRITE)"
+        svg = self.page.locator(".try-it").first.locator("svg")
+        assert self.answers(lines.format("host"))[-1][1:] == ["CUDA_SUCCESS"]
+        assert ">host: read-write<" in svg.inner_html()
+        _, answer, why = self.answers(lines.format("gpu(0)"))[-1]
+        assert (answer, "is not on the host" in why) == ("CUDA_ERROR_NOT_SUPPORTED", True)
+        assert ">no access<" in svg.inner_html()
 
     def test_a_mapping_may_go_on_in_the_next_reservation(self):
         self.answers(
