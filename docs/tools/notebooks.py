@@ -30,6 +30,7 @@ COMMANDS = re.compile(r"^```sh\n((?:build/bin/.*\n)*build/bin/vmmsim .*\n)```$",
 WORDS = {  # that fit a page alone, and a notebook's in their place
     r"<!-- forge -->[\s\S]*?<!-- /forge -->\n": "",
     r"<!--[\s\S]*?-->\n?": "",
+    r"\n\[Try it\]\(\.\./docs/try_it\.md[^)]*\)\.\n": "",
     r"On this page\b": "In this notebook",
     r"this page\b": "this notebook",
     r"```sh\n\./run\.sh \d\d.*\n```": "Cells of this notebook build the program and run it.",
@@ -61,7 +62,10 @@ kernel was not started under vmmsim, do what it says.
 
 The calls are `cu.` and the name that they have in C. `ok` gives what a call returns, or ends the cell if the call is
 refused. `use(0)` takes GPU 0 for kernels and copies, `memory_on(0)` and `access_for(0)` fill the structs of lesson 01,
-and `read` copies integers to the host. You can read them all in [by_hand.py](../common/by_hand.py)."""
+and `read` copies integers to the host. You can read them all in [by_hand.py](../common/by_hand.py).
+
+If you change a cell so that a kernel of the GPU faults, no call works any more in this notebook. Then choose
+*Kernel > Restart Kernel*, and run the cells again from the top."""
 PROGRAM = """## The whole program, in C++
 
 The next cell writes the program into a file beside the notebook. To change the program, change it in the cell. The

@@ -97,7 +97,7 @@ def check_texts(lesson, page, text, base):
     for block in re.findall(r"^ *```(?:cuda|cpp|console|diff)\n[\s\S]*?^ *```$", page, re.MULTILINE):
         if block not in text:
             fail(f"{lesson}: a block is not there:\n{block}")
-    of_page = "this page", "build it by hand", "built by hand", "./run.sh --view", "<!--"
+    of_page = "this page", "build it by hand", "built by hand", "./run.sh --view", "<!--", "try_it.md"
     for word in (*of_page, "`build/bin/vmm_basics_broken"):
         if word in re.sub(r"`cuda_vmm_by_example/run.sh.*?`", "", text):
             fail(f"{lesson}: {word!r} is there, which fits a page alone")
