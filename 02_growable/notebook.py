@@ -28,6 +28,8 @@ size += chunk
 def grow(wanted):
     """To at least so many bytes, or nothing changes. Call it before every request."""
     global size
+    if wanted > reserved:
+        raise Refused("CUDA_ERROR_OUT_OF_MEMORY")  # more than you reserved
     if wanted <= size:
         return
     old_size = size
@@ -54,12 +56,15 @@ def shrink(wanted):
 
 
 few, many, slot = 1024, 4096, 8192
+slot_7, slot_1023 = base + 7 * slot, base + 1023 * slot  # two pointers, as a library may have saved them
 ok(cu.cuMemSetAccess(base, size, [access], 1))
 grow(few * slot)
 # %% [2]
 # Give 1024 requests a slot each. `admit` also saves a pointer to each slot, in a table on the GPU. Then capture the
 # kernel that looks all of them up into a CUDA graph. The graph keeps `base`, and how many threads there are. If the
 # buffer had to move to grow, what would be wrong in the table, and what in the graph?
+#
+# <!-- listing: growable.cu admit, look_up -->
 kernels = Kernels("growable")
 requests = kernels.variable("requests")
 kernels.admit(few // 256, 256, base, 0)
@@ -70,10 +75,12 @@ ok(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE
 kernels.look_up(few // 256, 256, base, stream=stream)
 graph = ok(cu.cuGraphInstantiate(ok(cu.cuStreamEndCapture(stream)), 0))
 # %% [2]
-# Now grow to four times the size. What will have moved in the picture?
+# Now grow to four times the size. What will have moved in the picture? Look at *Pointers*, below it and below the one
+# before: which of them will change?
 grow(many * slot)
 # %% [2]
-# Nothing has. Admit the other 3072. The graph was made when they had no memory: will it find them?
+# Nothing has moved, and no pointer has changed. Admit the other 3072. The graph was made when they had no memory: will
+# it find them?
 
 
 def look_up_all(count):
@@ -87,12 +94,27 @@ kernels.admit((many - few) // 256, 256, base, few)
 ok(cu.cuCtxSynchronize())
 look_up_all(many)
 # %% [3]
-# Put an obstacle where the fifth new chunk would go. Then ask for eight. Four arrive: how many will be there
-# afterwards?
+# Put an obstacle where the fifth new chunk would go, if you asked for eight. Which addresses does it take, and which
+# does it leave free?
 obstacle = ok(cu.cuMemCreate(chunk, properties, 0))
 fifth = base + size + 4 * chunk
 ok(cu.cuMemMap(fifth, chunk, 0, obstacle, 0))
+# %% [3]
+# First without any undoing: four chunks by hand, and then the obstacle is in the way. `size` counts the four. What may
+# GPU 0 do there, and what does `grow` do if you now ask for as much as `size` says?
+size_before = size
+while base + size < fifth:
+    handle = ok(cu.cuMemCreate(chunk, properties, 0))
+    ok(cu.cuMemMap(base + size, chunk, 0, handle, 0))
+    ok(cu.cuMemRelease(handle))
+    size += chunk
+grow(size)
+# %% [3]
+# Nothing, twice. In the picture GPU 0 has no access to the four, and `grow` saw that there's room, and was content: the
+# next request would get a slot that no kernel may touch. What takes the four away again?
+shrink(size_before)
 # %% [3] refused
+# `grow` does that itself. How many of its four will be there afterwards?
 try:
     grow(size + 8 * chunk)
 except Refused as error:
@@ -103,13 +125,32 @@ ok(cu.cuMemUnmap(fifth, chunk))
 ok(cu.cuMemRelease(obstacle))
 grow(size + 8 * chunk)
 f"{size // MiB} MiB"
+# %% [3]
+# And if you ask for more than you have reserved: which call of the driver refuses that?
+try:
+    grow(reserved + 1)
+except Refused as error:
+    print(f"{error}, of grow itself, which called nobody: still {size // MiB} MiB")
 # %% [4]
 # It's night, and 1024 requests are left. What does this give back: addresses, memory, or both?
 shrink(few * slot)
 look_up_all(few)
 # %% [4]
-# What did that leave, of what you had at the beginning? The graph goes first, then the memory, then the addresses.
-ok(cu.cuGraphExecDestroy(graph))
-ok(cu.cuStreamDestroy(stream))
+# Now the old way to grow: allocate a larger buffer, copy, and give the old one back, first its memory and then its
+# addresses. Admit the other 3072 to the larger one. What do `slot_7`, the table and the graph hold after that?
+larger = int(ok(cu.cuMemAlloc(many * slot)))
+ok(cu.cuMemcpyDtoD(larger, base, few * slot))
 shrink(0)
 ok(cu.cuMemAddressFree(base, reserved))
+kernels.admit((many - few) // 256, 256, larger, few)
+ok(cu.cuCtxSynchronize())
+# %% [4] refused
+# The old addresses: nobody has told them. What will the graph find?
+#
+# **The next cell ends in a fault, and after a fault no call works in this notebook any more.** To go on by hand, choose
+# *Kernel > Restart Kernel*, and run the cells again from the top. Those of the program in C++ run all the same: it is a
+# process of its own.
+try:
+    look_up_all(many)
+except Refused as error:
+    print(error)

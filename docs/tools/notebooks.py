@@ -7,7 +7,7 @@ notebook.py has for it: questions, and calls in Python. After the last step stan
 C++ and those that compile and run it. What a page shows as a command on the simulator becomes a cell too.
 
 In notebook.py `# %% [4]` begins a cell of step 4, and `# %% [4] refused` one in which the driver refuses something. The
-comment at its head is its question, a text cell in Markdown.
+comment at its head is its question, a text cell in Markdown; code that it shows stands there as a page's listing does.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import urllib.parse
 
-from docs.tools.fill_pages import ROOT, step
+from docs.tools.fill_pages import COMMENT, ROOT, listing, step
 
 KERNEL = {"display_name": "Python 3 on simulated GPUs (vmmsim)", "language": "python", "name": "vmmsim"}
 HERE = "cuda_vmm_by_example"  # the directory that the first cell makes beside the notebook
@@ -99,10 +99,10 @@ def cells_by_hand(file):
     """{step: [(question, code, whether it is refused), ...]} of a notebook.py; step 0 is what all of them need."""
     found, cell = {}, re.compile(r"^# %% \[(\d+)\]( refused)?\n([\s\S]*?)(?=^# %% |\Z)", re.MULTILINE)
     for step_of_it, refused, text in cell.findall(read(file)):
-        question = re.match(r"(?:# .*\n)*", text)[0]
+        question = re.match(r"(?:#(?: .*)?\n)*", text)[0]
         code = text.removeprefix(question).strip()
         found.setdefault(int(step_of_it), []).append(
-            (re.sub("^# ", "", question, flags=re.MULTILINE), code, bool(refused))
+            (re.sub("^# ?", "", question, flags=re.MULTILINE), code, bool(refused))
         )
     return found
 
@@ -185,12 +185,20 @@ class Notebook:
             at = found.end()
         self.text(text[at:])
 
+    def with_code(self, question):
+        """A page has the code below the comment that names it; here the comment is all there is."""
+
+        def code(found):
+            return "\n".join(["```cuda", *listing(self.directory / found[2], found[3]), "```"])
+
+        return re.sub(COMMENT.pattern, code, question, flags=re.MULTILINE)
+
     def step(self, number, text):
         """Its heading, what is to be done, and then the page's text."""
         heading, _, rest = text.partition("\n")
         self.text(heading)
         for question, code, _ in self.by_hand.pop(number, ()):
-            self.text(question)
+            self.text(self.with_code(question))
             self.add("code", code)
         self.section(rest)
 

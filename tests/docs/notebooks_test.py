@@ -85,6 +85,7 @@ def form():
         here = nbformat.reads(local[lesson], as_version=4)
         check_texts(lesson, page, "\n\n".join(sources(here, "markdown")), "cuda_vmm_by_example/")
         check_code(lesson, sources(notebook, "code"))
+        check_code_of_questions(lesson, notebook.cells)
     check_addresses()
 
 
@@ -158,6 +159,16 @@ def check_code(lesson, cells):
         fail(f"{lesson}: the cells judge {', '.join(judged)}")
 
 
+def check_code_of_questions(lesson, cells):
+    """Functions that a question names in place of their code stand right before the cell that uses them."""
+    for question, code, _ in (cell for step in cells_by_hand(ROOT / lesson / "notebook.py").values() for cell in step):
+        before = cells[next(index for index, cell in enumerate(cells) if cell.source == code) - 1].source
+        for names in re.findall(r"^<!-- listing: \S+ (.*) -->$", question, re.MULTILINE):
+            for name in names.split(", "):
+                if not re.search(rf"^\w.* {name}\(", before, re.MULTILINE):
+                    fail(f"{lesson}: {name} is not shown before\n{code}")
+
+
 def check_addresses():
     """What the notebooks have for the address from which a checkout was cloned."""
     from docs.tools import notebooks
@@ -225,13 +236,15 @@ def the_cell(cells, words):
 
 def check_by_hand(lesson, cells):
     for step, its in cells_by_hand(ROOT / lesson / "notebook.py").items():
-        for _, code, is_refused in its:
+        for question, code, is_refused in its:
             *_, outputs = next(cell for cell in cells if cell[0] == code)
             shown = "".join(output.get("data", {}).get("text/html", "") for output in outputs)
             if is_refused != ("border-left" in shown):
                 fail(f"{lesson} [{step}]: {'not ' * is_refused}refused and explained:\n{code}\n{outputs}")
             if CHANGES.search(code) and not is_refused and "image/svg+xml" not in shown:
                 fail(f"{lesson} [{step}]: there is no picture after\n{code}\n{outputs}")
+            if "CUDA_ERROR_ILLEGAL_ADDRESS" in shown and "Restart Kernel" not in question:
+                fail(f"{lesson} [{step}]: nobody is warned of the fault of\n{code}")
             if "Left out" in shown or "too much" in shown:
                 fail(f"{lesson} [{step}]: it is not all in the picture after\n{code}")
 
