@@ -2,7 +2,7 @@
 // Boxes in which a reader changes calls, and sees each answered: docs/extensions/try_it.py makes them of listings.
 // The calls are those of C in short form; what they are answered comes from the simulator's memory (vmmsim/web).
 {
-  // What a call is given: "&" the name of what it answers with, all others are numbers.
+  // What a call is given: "&" the name of what it answers with. KINDS has which kinds of value the others may be.
   const CALLS = {
     cuMemAddressReserve: ["&ptr", "size", "alignment", "addr", "flags"],
     cuMemAddressFree: ["ptr", "size"],
@@ -14,10 +14,27 @@
     cuMemGetAccess: ["&access", "place", "ptr"],
     cuMemRetainAllocationHandle: ["&handle", "ptr"],
     cuMemGetAllocationGranularity: ["&granularity", "place", "option"],
-    read: ["place", "ptr", "size"],
-    write: ["place", "ptr", "size"],
+    read: ["gpu", "ptr", "size"],
+    write: ["gpu", "ptr", "size"],
   };
-  const WORDS = { host: (1n << 64n) - 1n, NONE: 0n, READ: 1n, READWRITE: 3n, MINIMUM: 0n, RECOMMENDED: 1n };
+  // A number is also what C takes for a right, an option, a handle and an address.
+  const KINDS = {
+    size: ["number"], alignment: ["number"], offset: ["number"], flags: ["number"],
+    gpu: ["GPU"], place: ["GPU", "host"],
+    access: ["right", "number"], option: ["option", "number"], handle: ["handle", "number"],
+    ptr: ["address", "number"], addr: ["address", "number"],
+  };
+  const AS = {
+    number: "a number, as 4 MiB", GPU: "a GPU, as gpu(0)", right: "a right, as READ", option: "an option, as MINIMUM",
+    handle: "a handle, as cuMemCreate answers with", address: "an address, as cuMemAddressReserve answers with",
+  };
+  const ANSWERED = { ptr: "address", handle: "handle", access: "right", granularity: "number" };
+  const NTH = ["first", "second", "third", "fourth", "fifth"];
+  const value = (kind, bits) => ({ kind, bits });
+  const WORDS = {
+    host: value("host", (1n << 64n) - 1n), NONE: value("right", 0n), READ: value("right", 1n),
+    READWRITE: value("right", 3n), MINIMUM: value("option", 0n), RECOMMENDED: value("option", 1n),
+  };
   const LONG = /^CU_MEM_(?:ACCESS_FLAGS_PROT|ALLOC_GRANULARITY)_(?=[A-Z]+$)/;  // what C has before some of them
   const UNITS = { KiB: 1n << 10n, MiB: 1n << 20n, GiB: 1n << 30n, TiB: 1n << 40n };
   const ERRORS = {
@@ -32,49 +49,87 @@
 
   // --- The text ------------------------------------------------------------------------------------------------------
 
-  // A sum of products of numbers with or without a unit, gpu(N), words and variables, as 2 * 3 MiB + va.
+  // How many letters one changes, adds or takes to make one word of another.
+  const distance = (a, b) => {
+    let row = [...Array(b.length + 1).keys()];
+    for (let i = 1; i <= a.length; ++i) {
+      const next = [i];
+      for (let j = 1; j <= b.length; ++j)
+        next.push(Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] !== b[j - 1])));
+      row = next;
+    }
+    return row[b.length];
+  };
+  // The word that is likely meant, if one is.
+  const nearest = (word, words) => {
+    const far = (each) => distance(word.toLowerCase(), each.toLowerCase());
+    const best = [...words].sort((a, b) => far(a) - far(b))[0];
+    return best && far(best) <= Math.min(3, Math.ceil(word.length / 5)) ? best : null;
+  };
+
+  const unitAfter = (token = "") => {
+    if (UNITS[token]) return UNITS[token];
+    const meant = Object.keys(UNITS).find((each) => each[0] === token[0]?.toUpperCase());
+    if (/^.i?b$/i.test(token) && meant) throw new Mistake(`“${token}” is no unit here: write ${meant}`);
+    return null;
+  };
+  const gpuOf = ({ kind, bits }) => {
+    if (kind !== "number") throw new Mistake("gpu() has a number in it, as gpu(0)");
+    if (bits < 0n || bits >> 31n) throw new Mistake(`there is no gpu(${bits}): this box has gpu(0) and gpu(1)`);
+    return value("GPU", bits);
+  };
+  // An address may be moved by a number, and two give their distance; all else is counted with numbers only.
+  const counted = (sign, a, b) => {
+    const kinds = `${a.kind} ${sign} ${b.kind}`;
+    const kind = { "address + number": "address", "number + address": "address", "address - number": "address",
+      "address - address": "number", [`number ${sign} number`]: "number" }[kinds];
+    if (!kind) throw new Mistake(`one can't count ${kinds}: a number is as 4 MiB`);
+    if (sign === "<<" && (b.bits < 0n || b.bits > 63n)) throw new Mistake("<< takes 0 to 63");
+    const [x, y] = [a.bits, b.bits];
+    return value(kind, { "+": () => x + y, "-": () => x - y, "*": () => x * y, "<<": () => x << y }[sign]());
+  };
+
+  // Numbers with or without a unit, gpu(N), words and variables, with C's order of *, + and <<, as 2 * 3 MiB + va.
   const valueOf = (text, variables) => {
-    const tokens = text.match(/0x[0-9a-f]+|\d+|[A-Za-z_]\w*|[-+*()]|\S/gi) ?? [];
+    const tokens = text.match(/0x[0-9a-f]+|\d+|[A-Za-z_]\w*|<<|[-+*()]|\S/gi) ?? [];
     let at = 0;
     const expect = (what) => {
       if (tokens[at++] !== what) throw new Mistake(`there is no ${what} in “${text.trim()}” where one is wanted`);
     };
+    const bracketed = () => {
+      const inside = shifted();
+      expect(")");
+      return inside;
+    };
     const single = () => {
       const token = tokens[at++]?.replace(LONG, "");
       if (token === undefined) throw new Mistake("an argument is empty");
-      if (token === "(") {
-        const value = sum();
-        expect(")");
-        return value;
+      if (token === "(") return bracketed();
+      if (/^\d/.test(token)) {
+        const unit = unitAfter(tokens[at]);
+        at += unit ? 1 : 0;
+        return value("number", BigInt(token) * (unit ?? 1n));
       }
-      if (/^\d/.test(token)) return BigInt(token) * (UNITS[tokens[at]] ? UNITS[tokens[at++]] : 1n);
       if (token === "gpu") {
         expect("(");
-        const value = sum();
-        expect(")");
-        return value;
+        return gpuOf(bracketed());
       }
-      if (token in WORDS) return WORDS[token];
       if (variables.has(token)) return variables.get(token);
-      throw new Mistake(`nothing above is called “${token}”`);
+      if (Object.hasOwn(WORDS, token)) return WORDS[token];
+      const meant = nearest(token, ["gpu", ...Object.keys(WORDS), ...variables.keys()]);
+      const hint = meant ? `: is ${meant === "gpu" ? "gpu(0)" : meant} meant?` : "";
+      throw new Mistake(`nothing above is called “${token}”${hint}`);
     };
-    const product = () => {
-      let value = single();
-      while (tokens[at] === "*") {
-        ++at;
-        value *= single();
-      }
-      return value;
+    const chain = (signs, next) => () => {
+      let all = next();
+      while (signs.includes(tokens[at])) all = counted(tokens[at++], all, next());
+      return all;
     };
-    const sum = () => {
-      let value = product();
-      while (tokens[at] === "+" || tokens[at] === "-") value += tokens[at++] === "-" ? -product() : product();
-      return value;
-    };
-    const value = sum();
+    const shifted = chain(["<<"], chain(["+", "-"], chain(["*"], single)));
+    const all = shifted();
     if (at < tokens.length) throw new Mistake(`“${tokens[at]}” is not understood`);
-    if (value < 0n || value >> 64n) throw new Mistake(`“${text.trim()}” is no number of 64 bits`);
-    return value;
+    if (all.bits < 0n || all.bits >> 64n) throw new Mistake(`“${text.trim()}” is no number of 64 bits`);
+    return all;
   };
 
   const argumentsOf = (text) => {
@@ -88,20 +143,34 @@
     return text.trim() ? parts : [];
   };
 
+  const wordsOf = (what, [kind]) => {
+    if (what === "place") return "a place, as gpu(0)";
+    return what === "gpu" ? `${AS.GPU}, whose kernel it is` : AS[kind];
+  };
+
   // What a line asks for: its call, the numbers that it is given, and the name of what it answers with.
   const asked = (line, variables) => {
     const [, name, given] = line.match(/^(\w+)\s*\((.*)\)\s*;?$/) ?? [];
     if (!name) throw new Mistake("a line is one call, with both its parentheses, as cuMemRelease(handle)");
-    const wanted = CALLS[name];
-    if (!wanted) throw new Mistake(`there is no ${name} here; there are ${Object.keys(CALLS).join(", ")}`);
+    const wanted = Object.hasOwn(CALLS, name) ? CALLS[name] : null;
+    if (!wanted) {
+      const meant = nearest(name, Object.keys(CALLS));
+      const hint = meant ? `: is ${meant} meant?` : `; there are ${Object.keys(CALLS).join(", ")}`;
+      throw new Mistake(`there is no ${name} here${hint}`);
+    }
     const parts = argumentsOf(given);
     const form = `${name}(${wanted.join(", ")})`;
     if (parts.length !== wanted.length) throw new Mistake(`${name} has ${wanted.length} arguments here: ${form}`);
     const answers = wanted.findIndex((each) => each.startsWith("&"));
     const to = answers < 0 ? null : parts[answers].match(/^\s*&\s*([A-Za-z_]\w*)\s*$/)?.[1];
     if (to === undefined) throw new Mistake(`the answer needs a name, with & before it: ${form}`);
-    const numbers = parts.filter((_, i) => i !== answers).map((part) => valueOf(part, variables));
-    return { name, numbers, to };
+    const numbers = parts.flatMap((part, i) => {
+      if (i === answers) return [];
+      const { kind, bits } = valueOf(part, variables), kinds = KINDS[wanted[i]];
+      if (!kinds.includes(kind)) throw new Mistake(`the ${NTH[i]} is ${wordsOf(wanted[i], kinds)}: ${form}`);
+      return bits;
+    });
+    return { name, numbers, to, kind: ANSWERED[wanted[answers]?.slice(1)] };
   };
 
   // --- The run -------------------------------------------------------------------------------------------------------
@@ -137,7 +206,7 @@
         Object.assign(row, { answer: answerText(call, state), is_bad: state.error !== 0, why: state.why });
         if (call.to && !state.error) {
           for (const [value, name] of names) if (name === call.to) names.delete(value);
-          variables.set(call.to, BigInt(state.value));
+          variables.set(call.to, value(call.kind, BigInt(state.value)));
           names.set(state.value, call.to);
         }
       } catch (mistake) {

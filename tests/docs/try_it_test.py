@@ -148,12 +148,42 @@ class TestTryIt(BrowserTest):
             ("cuMemRelease(1", "with both its parentheses"),
             ("cuMemRelease(99999999999999999999)", "is no number of 64 bits"),
             ("cuMemRelease(1 - 2)", "is no number of 64 bits"),
+            ("cuMemAdressReserve(&va, 1, 0, 0, 0)", "is cuMemAddressReserve meant?"),
+            ("cuMemCreate(&m, 2 MB, gpu(0), 0)", "write MiB"),
+            ("cuMemCreate(&m, 2 MiB, GPU(0), 0)", "is gpu(0) meant?"),
+            ("cuMemCreate(&m, 2 MiB, hosts, 0)", "is host meant?"),
+            ("cuMemCreate(&m, 2 MiB, 0, 0)", "the third is a place, as gpu(0)"),
+            ("cuMemCreate(&m, gpu(0), 2 MiB, 0)", "the second is a number, as 4 MiB"),
+            ("cuMemCreate(&m, 2 MiB, gpu(4294967296), 0)", "there is no gpu(4294967296): this box has"),
+            ("cuMemCreate(&m, 2 MiB, gpu(0 - 1), 0)", "there is no gpu(-1)"),
+            ("cuMemCreate(&m, 2 MiB, gpu(gpu(0)), 0)", "gpu() has a number in it"),
+            ("cuMemCreate(&m, READ << 2, gpu(0), 0)", "can't count right << number"),
+            ("cuMemCreate(&m, 1 << 64, gpu(0), 0)", "<< takes 0 to 63"),
+            ("cuMemSetAccess(4 MiB, 4 MiB, READ, gpu(1))", "the third is a place, as gpu(0)"),
+            ("cuMemSetAccess(4 MiB, 4 MiB, gpu(1), host)", "the fourth is a right, as READ"),
+            ("cuMemRelease(READ)", "the first is a handle"),
+            ("read(host, 4 MiB, 4 MiB)", "the first is a GPU, as gpu(0)"),
+            ("write(host, 4 MiB, 4 MiB)", "the first is a GPU, as gpu(0)"),
+            ("toString(1)", "there is no toString here; there are"),
             ("<img src=x onerror=alert(1)>", "a line is one call"),
         ):
             with subtests.test(line):
                 ((shown, answer, why),) = self.answers(f"{line}\n// a remark\n\n")
                 assert (shown, answer) == (line, "not a call")
                 assert word in why
+
+    def test_what_is_counted_is_as_in_c(self):
+        answers = self.answers(
+            "cuMemAddressReserve(&a, 2 << 20, 0, 0, 0)\ncuMemCreate(&m, 1 + 1 << 20, gpu(2 - 1), 0)\n"
+            "cuMemMap(a + (1 << 21) - 2 MiB, 2 * 1 MiB, a - a, m, 0)\ncuMemSetAccess(a, 2 MiB, gpu(0), 3)\n"
+            "cuMemGetAccess(&right, gpu(0), a)\ncuMemSetAccess(a, 2 MiB, gpu(1), right)\n"
+            "cuMemSetAccess(a, 2 MiB, gpu(2), READ)\nread(gpu(2), a, 2 MiB)"
+        )
+        assert [answer.partition(":")[0] for _, answer, *_ in answers] == [
+            *["CUDA_SUCCESS"] * 6,
+            *("CUDA_ERROR_INVALID_VALUE", "CUDA_ERROR_INVALID_DEVICE"),
+        ]
+        assert "GPU 0, 1: read-write" in self.page.locator(".try-it").first.locator("svg").inner_html()
 
     def test_a_box_goes_back_and_shows_each_line(self):
         first = self.page.locator(".try-it textarea").first.input_value()
