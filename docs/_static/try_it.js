@@ -43,6 +43,7 @@
     999: "CUDA_ERROR_UNKNOWN",
   };
   const RIGHTS = { 0: "no access", 1: "read", 3: "read-write" };
+  const FAULT = 700;
   const GPUS = 2, PAGE = 2 ** 21;
 
   class Mistake extends Error {}
@@ -180,12 +181,23 @@
       if (bytes >= Number(unit)) return `${+(bytes / Number(unit)).toFixed(2)} ${name}`;
     return `${bytes} bytes`;
   };
-  const answerText = ({ name, to }, answer) => {
+  const answerText = ({ name, to, kind }, answer) => {
     if (answer.error) return ERRORS[answer.error] ?? `error ${answer.error}`;
     if (name === "cuMemGetAccess") return `CUDA_SUCCESS: ${RIGHTS[Number(answer.value)]}`;
     if (name === "cuMemGetAllocationGranularity") return `CUDA_SUCCESS: ${sizeText(Number(answer.value))}`;
     if (name === "read" || name === "write") return "no fault";
+    if (kind === "handle") return `CUDA_SUCCESS: ${to} is a handle`;
     return to ? `CUDA_SUCCESS: ${to} is ${answer.value}` : "CUDA_SUCCESS";
+  };
+
+  // What is said of a success that surprises.
+  const remarkOn = ({ name, numbers }, before, hasFaulted) => {
+    if (hasFaulted) return "a kernel has faulted: VMM's calls still succeed, and no kernel can use what they map";
+    const [address, size] = numbers.map(Number);
+    const isThere = (mapping) => mapping.address >= address && mapping.address < address + size;
+    if (name === "cuMemUnmap" && !before.mappings.some(isThere))
+      return "nothing was mapped there; the driver doesn't say so";
+    return "";
   };
 
   // Each line with its answer and with what there is after it.
@@ -194,6 +206,7 @@
     const why = machine.ccall("begin", "string", ["number"], [GPUS]);
     if (why) throw new Error(why);
     const variables = new Map(), names = new Map(), rows = [];
+    let hasFaulted = false;
     let state = { reservations: [], mappings: [], handles: [], memories: [] };
     for (const [i, whole] of text.split("\n").entries()) {
       const line = whole.replace(/\/\/.*/, "").trim();
@@ -202,8 +215,11 @@
       rows.push(row);
       try {
         const call = asked(line, variables);
+        const before = state;
         state = JSON.parse(machine.ccall("call", "string", ["string"], [[call.name, ...call.numbers].join(" ")]));
         Object.assign(row, { answer: answerText(call, state), is_bad: state.error !== 0, why: state.why });
+        if (!state.error) row.remark = remarkOn(call, before, hasFaulted);
+        hasFaulted ||= state.error === FAULT;
         if (call.to && !state.error) {
           for (const [value, name] of names) if (name === call.to) names.delete(value);
           variables.set(call.to, value(call.kind, BigInt(state.value)));
@@ -357,6 +373,7 @@
             element("code", { textContent: row.line }),
             element("span", { className: row.is_bad ? "try-it-bad" : "try-it-good", textContent: row.answer }));
           const why = row.why ? [element("p", { textContent: row.why })] : [];
+          if (row.remark) why.push(element("p", { className: "try-it-remark", textContent: row.remark }));
           return element("li", { value: row.number }, line, ...why);
         }),
       );

@@ -185,6 +185,25 @@ class TestTryIt(BrowserTest):
         ]
         assert "GPU 0, 1: read-write" in self.page.locator(".try-it").first.locator("svg").inner_html()
 
+    def test_a_success_that_surprises_is_told(self):
+        reserve = "cuMemAddressReserve(&a, 2 MiB, 0, 0, 0)\ncuMemCreate(&m, 2 MiB, gpu(0), 0)\n"
+        found = self.answers(
+            f"{reserve}cuMemMap(a, 2 MiB, 0, m, 0)\ncuMemRetainAllocationHandle(&again, a)\n"
+            "cuMemUnmap(a, 2 MiB)\ncuMemUnmap(a, 2 MiB)"
+        )
+        assert [answer for _, answer, *_ in found][1:] == [
+            *("CUDA_SUCCESS: m is a handle", "CUDA_SUCCESS", "CUDA_SUCCESS: again is a handle"),
+            *["CUDA_SUCCESS"] * 2,
+        ]
+        assert [remark for _, _, *remark in found] == [
+            *[[]] * 5,
+            ["nothing was mapped there; the driver doesn't say so"],
+        ]
+        found = self.answers(f"{reserve}write(gpu(0), a, 2 MiB)\ncuMemRelease(m)\nread(gpu(0), a, 2 MiB)")
+        assert "VMM's calls still succeed" in found[3][2]
+        assert [len(line) for line in found] == [2, 2, 3, 3, 3]
+        assert "nothing runs any more" in found[4][2]
+
     def test_a_box_goes_back_and_shows_each_line(self):
         first = self.page.locator(".try-it textarea").first.input_value()
         mine = first.replace("READWRITE", "CU_MEM_ACCESS_FLAGS_PROT_READ")
