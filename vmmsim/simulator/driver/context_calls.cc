@@ -118,7 +118,7 @@ void set_limit(CUlimit what, size_t value) {
     const MutexLock held(state().lock);
     limit(context, what);
   }
-  require(what < 7, CUDA_ERROR_UNSUPPORTED_LIMIT, "this limit is only queried");
+  require(what < 7, CUDA_ERROR_NOT_PERMITTED, "this limit is only queried");
   require(what != CU_LIMIT_STACK_SIZE || value < 512 << 10, CUDA_ERROR_INVALID_VALUE, "a stack has less than 512 KiB");
   if (what == CU_LIMIT_MALLOC_HEAP_SIZE) {
     value = memory::round_up(std::max<size_t>(value, 4 << 20), 64 << 10);
