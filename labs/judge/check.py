@@ -144,7 +144,8 @@ class Run:
     @property
     def said(self):
         """What the program itself has written to stderr, the last lines of it."""
-        return "\n".join([line for line in self.ended.stderr.splitlines() if not line.startswith("vmmsim: ")][-20:])
+        lines = [line for line in self.ended.stderr.splitlines() if not line.startswith("vmmsim: ")]
+        return self.program.at_lines_of_file("\n".join(lines[-20:]))
 
     def calls(self, *names):
         """The calls with these names that succeeded, in order; a name may end in *."""

@@ -279,7 +279,7 @@ class Program:
 
     def at_lines_of_file(self, text):
         """What the compiler says, with lines of the starter where the student has them."""
-        return re.sub(r"(?<=[:(])1\d{6}(?=[:)])", lambda line: str(self.place_of(int(line[0]))[0]), text)
+        return re.sub(r"(?<=[:( ])1\d{6}(?=[:)])", lambda line: str(self.place_of(int(line[0]))[0]), text)
 
     def place_of(self, line):
         """(line of the student's file, whether it is the student's) of a line that the compiler was told."""

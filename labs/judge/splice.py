@@ -13,15 +13,16 @@ OF_STARTER = 1_000_000  # added to a line of the starter, so that it is none of 
 SELECT = "LAB_MAIN"  # the variable of the environment that says which main runs
 TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?\*/)
-    |(?P<raw>\b(?:u8|u|U|L)?R"|\?\?[=/'()!<>-]|\b_Pragma\b)
-    |(?P<text>"(?:[^"\\\n]|\\.)*"|(?<![\w'])'(?:[^'\\\n]|\\.)+')
+    |(?P<raw>\b(?:u8|u|U|L)?R"|\?\?[=/'()!<>-]|\b_Pragma\b|\bnamespace\s+(?:lab|check|std)\b
+      |\b(?:asm|__asm|__asm__)\b(?!\s*(?:volatile)?\s*\(\s*"(?:fence|multimem)\.[^"\\;:=]*;?"\s*[:)]))
+    |(?P<text>"(?:[^"\\\n]|\\.)*"|(?:\b(?:u8|[uUL])|(?<![\w']))'(?:[^'\\\n]|\\.)+')
     |\.?\d(?:[\w.]|'\w|[eEpP][+-])*
     |[A-Za-z_]\w*
-    |(?P<odd>/\*|["'`]|\#\#|%:|<%|%>|<:(?!:)|:>)""",
-    re.DOTALL | re.VERBOSE,
+    |(?P<odd>/\*|["'`]|\#\#|%:|<%|%>|<:(?!:)|:>|[^\x00-\x7f])""",
+    re.ASCII | re.DOTALL | re.VERBOSE,
 )
 PAIRS = {")": "(", "}": "{", "]": "["}
-INCLUDE = re.compile(r"^\s*#\s*include\s*(<[\w./+-]+>)\s*(?://.*)?$")
+INCLUDE = re.compile(r"^\s*#\s*include\s*(<(?![^>]*\.\.)\w[\w./+-]*>)\s*(?://.*)?$")
 DIRECTIVE = re.compile(r"^\s*#\s*(\w*)\s*(\w*)(.*)$")
 ALLOWED = "include", "define", "undef", "pragma"
 

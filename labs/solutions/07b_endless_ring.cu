@@ -56,8 +56,8 @@ int main() {
     const std::vector<char> record(length, char('a' + i));
     put(ring, at, record.data());
     const size_t rest = std::min(length, size - at);  // of the record, up to the ring's end
-    right += lab::count<char>(ring.address + at, rest, record[0]);
-    if (length > rest) right += lab::count<char>(ring.address, length - rest, record[0]);
+    right += lab::count<char>(ring.address + at, rest, char('a' + i));
+    if (length > rest) right += lab::count<char>(ring.address, length - rest, char('a' + i));
     at = (at + length) % size;
   }
   std::printf("%llu of %zu bytes are in their place\n", right, records * length);
