@@ -13,7 +13,7 @@ OF_STARTER = 1_000_000  # added to a line of the starter, so that it is none of 
 SELECT = "LAB_MAIN"  # the variable of the environment that says which main runs
 TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?\*/)
-    |(?P<raw>\b(?:u8|u|U|L)?R"|\?\?[=/'()!<>-]|\b_Pragma\b|\bnamespace\s+(?:lab|check|std)\b
+    |(?P<raw>\b(?:u8|u|U|L)?R"|\?\?[=/'()!<>-]|\b_Pragma\b|\bnamespace\s+check\b
       |\b(?:asm|__asm|__asm__)\b(?!\s*(?:volatile)?\s*\(\s*"(?:fence|multimem)\.[^"\\;:=]*;?"\s*[:)]))
     |(?P<text>"(?:[^"\\\n]|\\.)*"|(?:\b(?:u8|[uUL])|(?<![\w']))'(?:[^'\\\n]|\\.)+')
     |\.?\d(?:[\w.]|'\w|[eEpP][+-])*

@@ -176,8 +176,7 @@ void check(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
       return is_known(unsigned(value.memSyncDomain) <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
       return is_known(value.memSyncDomainMap.default_ < 4 && value.memSyncDomainMap.remote < 4);  // domains of a GPU
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-      return is_known(value.sharedMemCarveout <= 100);
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return is_known(value.sharedMemCarveout <= 100);
     case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: event_among({{what, value}}, what); return;
     default: return is_known(what >= 0 && what <= CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
