@@ -56,6 +56,14 @@ def test_a_process_that_vanishes():
         assert all(each[died] for each in packed[kind]), kind
 
 
+def test_a_peak_that_is_reached_again():
+    writer = Writer()
+    for _ in range(2):
+        handle, _ = writer.create(2 * MIB)
+        writer.release(handle)
+    assert told(steps(writer.recording())) == "peak 2 MiB first at step 1; nothing left at the end."
+
+
 def test_memory_that_a_descriptor_holds():
     writer, handle, _ = with_descriptor()
     writer.release(handle)

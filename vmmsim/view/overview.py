@@ -12,6 +12,7 @@ All figures are the model's. js/strip.js draws the strip of them.
 import collections
 import dataclasses
 import html
+import itertools
 
 from vmmsim.processes import signal_name
 from vmmsim.trace.line import ENDS
@@ -110,6 +111,12 @@ class Overview:
         """(step, Held): when there was the most, the first time."""
         return max(self.lanes[device], key=lambda change: change[1].total)
 
+    def is_reached_again(self, device):
+        """Whether there was as much as at the peak once more, after there had been less."""
+        step, held = self.peak(device)
+        later = [its.total for at, its in self.lanes[device] if at > step]
+        return held.total in itertools.dropwhile(held.total.__eq__, later)
+
     @property
     def unanswered(self):
         return [step for step in self.refused if step not in self.answered]
@@ -194,7 +201,8 @@ def matters(overview, key):
     for device, step, held in peaks[:4]:
         of = f"GPU {device}: " if len(peaks) > 1 else ""
         if step:
-            parts.append(of + "peak " + link(key, step, f"{size_text(held.total)} at step {step}", HELD))
+            first = "first " * overview.is_reached_again(device)
+            parts.append(of + "peak " + link(key, step, f"{size_text(held.total)} {first}at step {step}", HELD))
     if len(peaks) > 4:
         parts.append(f"{len(peaks) - 4} more GPUs")
     wrong = (

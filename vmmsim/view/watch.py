@@ -28,7 +28,7 @@ from vmmsim.view.frames import steps
 from vmmsim.view.page import LAUNCHERS, page
 from vmmsim.view.pictures import picture_of_step
 from vmmsim.view.sizes import file_size, plural
-from vmmsim.view.words import is_refused
+from vmmsim.view.words import is_fault, is_refused
 
 # Of a view, or of a picture. The name was the latter until 0.1.
 OURS = re.compile(rb'<meta name="generator" content="(vmmsim|CUDA VMM by Example)">|class="vmm-picture"')
@@ -315,8 +315,10 @@ def draw(recordings, path, given=None):
 
 def describe(recording):
     calls = [line for line in recording.lines if line["call"] not in NO_CALLS]
-    refused = sum(map(is_refused, calls))
-    return f"{plural(len(calls), 'call')} of CUDA" + (f", {refused} of them refused" if refused else "")
+    faults = sum(map(is_fault, calls))
+    refused = sum(map(is_refused, calls)) - faults
+    told = [plural(len(calls), "call") + " of CUDA", *[f"{refused} of them refused"] * bool(refused)]
+    return ", ".join([*told, *[f"{faults} of them for a fault"] * bool(faults)])
 
 
 def has_calls(recording):

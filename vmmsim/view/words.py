@@ -270,7 +270,9 @@ class Asked:
         if not last or self.machine.lines - last > MOST_BEFORE:
             return ""
         until = f", and up to step {last}," if last > first else ""
-        return f"; or an earlier one was still running: in step {first}{until} memory was unmapped"
+        steps = [step for step, its in self.machine.launches.values() if its["pid"] == pid and step < first]
+        before = f", such as that of step {steps[-1]}," if steps else ""
+        return f"; or an earlier one{before} was still running: in step {first}{until} memory was unmapped"
 
     def values(self):
         """The arguments that are not addresses of outputs, short."""
