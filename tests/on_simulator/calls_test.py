@@ -61,7 +61,11 @@ class Process:
             {
                 "call": line["call"],
                 "device": line["device"],
-                "arguments": {key: self.argument(line["call"], key, it) for key, it in line["arguments"].items()},
+                "arguments": {
+                    key: self.argument(line["call"], key, it)
+                    for key, it in line["arguments"].items()
+                    if key != "kernels"  # of a graph: real GPUs do not tell
+                },
                 "result": line["result"],
                 "outputs": {key: self.output(line, key, value) for key, value in line["outputs"].items()},
                 "changes": told_once([self.change(change) for change in changes], 1),
