@@ -9,11 +9,13 @@ names(pid, reservation) is what a reservation is called, and processes are the n
 """
 
 import functools
+import pathlib
 
 from vmmsim.trace.entities import Handle, Mapping, Reservation
 from vmmsim.view.engine import pictures
 from vmmsim.view.pictures import file_of
 
+PROSE = pathlib.Path(__file__).with_name("prose.js")
 BEFORE, NOW = 1, 2  # the moment, and now: the steps of these lives
 
 
@@ -101,7 +103,8 @@ class Scene:
 
 
 def picture_file(scene, title, calls=()):
-    it = pictures(scene.data, [{"from": BEFORE, "to": NOW, "title": title, "calls": list(calls)}])[0]
+    asked = {"from": BEFORE, "to": NOW, "title": title, "calls": list(calls)}
+    it = pictures(scene.data, [asked], PROSE.read_text())[0]
     scene.words[title] = it["words"]
     return file_of(it, title, it["words"])
 

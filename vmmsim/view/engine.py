@@ -9,11 +9,11 @@ import json
 import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent / "js"
-DRAWING = "parts lives scene layout drawing arrows aggregator rows sharing tooltips prose draw".split()
+DRAWING = "parts lives scene layout drawing arrows aggregator rows sharing tooltips draw".split()
 MAIN = """
 function pictures(text) {
   const { data, asked } = JSON.parse(text), lives = new Lives(data);
-  return JSON.stringify(asked.map((each) => draw(lives, each)));
+  return JSON.stringify(asked.map((each) => drawn(lives, each)));
 }
 """
 
@@ -22,14 +22,15 @@ class NoEngine(Exception):
     """There is nothing here that runs JavaScript."""
 
 
-def pictures(data, asked):
-    """For each thing that is asked for, as draw() of js/draw.js takes it: {elements, height, width, words}."""
-    return json.loads(engine()(json.dumps({"data": data, "asked": asked})))
+def pictures(data, asked, drawn="const drawn = draw;"):
+    """For each thing that is asked for, as draw() of js/draw.js takes it: {elements, height, width}; or what another
+    function of JavaScript of that name makes of it."""
+    return json.loads(engine(drawn)(json.dumps({"data": data, "asked": asked})))
 
 
 @functools.cache
-def engine():
-    code = "".join((HERE / f"{name}.js").read_text() for name in DRAWING) + MAIN
+def engine(drawn):
+    code = "".join((HERE / f"{name}.js").read_text() for name in DRAWING) + drawn + MAIN
     try:
         import quickjs
     except ImportError:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT-0
 // The picture of a step, or of what several steps have changed: with arrows if there is room, else in rows.
 //
-//     draw(lives, {to, from, width, ...})    {elements, height, width, words}: elements of SVG, each a text
+//     draw(lives, {to, from, width, ...})    {elements, height, width}: elements of SVG, each a text
 //
-// With a title it is a picture that stands by itself: it has the calls, too, and words about the whole, not its parts.
+// With a title it is a picture that stands by itself: it has the calls, too, and says nothing of its parts.
 
 // Whether there may be room for arrows.
 function may_have_arrows({ lives, devices, spaces, memories }) {
@@ -18,14 +18,15 @@ function may_have_arrows({ lives, devices, spaces, memories }) {
     && sum(spaces.flat().map((region) => region.inside.length)) <= most_mappings;
 }
 
-function draw(lives, { to, from = to - 1, width = WIDTH, tallest = TALLEST, title = "", calls = [] }) {
-  const scene = new Scene(lives, from, to), fault = lives.faults?.[to] ?? null;
+function draw(lives, { to, from = to - 1, ...options }) {
+  return draw_scene(new Scene(lives, from, to), options);
+}
+function draw_scene(scene, { width = WIDTH, tallest = TALLEST, title = "", calls = [] }) {
+  const { lives, to } = scene, fault = lives.faults?.[to] ?? null;
   const tooltips = title ? null : new TooltipWriter(lives, scene), active = lives.steps?.[to - 1].process;
   const ordinary = new Set(lives.blocks.filter(([, , , born, died]) => is_there(to, born, died)).map((one) => one[2]));
   const options = { width, tooltips, fault, ordinary, extras: tooltips?.extras() ?? [], title, calls };
-  const drawn = drawn_with_arrows(scene, options)
-    ?? drawn_in_rows(new Aggregator(scene, active, fault), tallest, options);
-  return { ...drawn, words: title ? words_of(scene, title) : "" };
+  return drawn_with_arrows(scene, options) ?? drawn_in_rows(new Aggregator(scene, active, fault), tallest, options);
 }
 function drawn_with_arrows(scene, options) {
   if (!may_have_arrows(scene)) return null;

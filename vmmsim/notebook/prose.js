@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // A scene in words, for those who do not see its picture; of much, what has changed and what comes first.
+function drawn(lives, { from, to, ...options }) {
+  const scene = new Scene(lives, from, to);
+  return { ...draw_scene(scene, options), words: words_of(scene, options.title) };
+}
+
 const most_words = 8;  // reservations of a process, parts of one, allocations of a GPU
 
 function some_of(all, is_first, noun, word) {
