@@ -53,10 +53,10 @@ Reports& reports() {
 
 // A child that is forked while another thread counts its call would wait for that thread for ever. Before all others:
 // what is registered first is locked last, and this lock is taken under the others.
-void lock_before_fork() ACQUIRE(reports().lock) { reports().lock.lock(); }
-void unlock_after_fork() RELEASE(reports().lock) { reports().lock.unlock(); }
-[[gnu::constructor(101)]] void hold_while_forking() {
-  pthread_atfork(lock_before_fork, unlock_after_fork, unlock_after_fork);
+void lock_reports_before_fork() ACQUIRE(reports().lock) { reports().lock.lock(); }
+void unlock_reports_after_fork() RELEASE(reports().lock) { reports().lock.unlock(); }
+[[gnu::constructor(101)]] void hold_reports_while_forking() {
+  pthread_atfork(lock_reports_before_fork, unlock_reports_after_fork, unlock_reports_after_fork);
 }
 
 uint64_t count_call(const std::string& name) {  // its sequence number

@@ -26,10 +26,10 @@ Logged& logged() {
 
 // A child that is forked while another thread says something would wait for that thread for ever. Before all others:
 // what is registered first is locked last, and this lock is taken under the others.
-void lock_before_fork() ACQUIRE(logged().lock) { logged().lock.lock(); }
-void unlock_after_fork() RELEASE(logged().lock) { logged().lock.unlock(); }
-[[gnu::constructor(101)]] void hold_while_forking() {
-  pthread_atfork(lock_before_fork, unlock_after_fork, unlock_after_fork);
+void lock_log_before_fork() ACQUIRE(logged().lock) { logged().lock.lock(); }
+void unlock_log_after_fork() RELEASE(logged().lock) { logged().lock.unlock(); }
+[[gnu::constructor(101)]] void hold_log_while_forking() {
+  pthread_atfork(lock_log_before_fork, unlock_log_after_fork, unlock_log_after_fork);
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ constexpr Error errors[] = {
 // Those of CUDA 13.4: their names are the header's, and their texts ours.
 constexpr int came_later[] = {memory::multicast_resource_full, memory::fabric_not_ready};
 
-const Error* find(int number) {
+const Error* find_error(int number) {
   for (const Error& error : errors)
     if (error.number == number) return &error;
   return nullptr;
@@ -142,7 +142,7 @@ const Error* find(int number) {
 // The driver gives null and CUDA_ERROR_INVALID_VALUE for a number that it does not know; it looks at no null pointer.
 CUresult give(const char** text, const char* Error::* part, int number) {
   const bool is_unknown = std::ranges::count(came_later, number) && memory::machine().driver < 13040;
-  const Error* const error = is_unknown ? nullptr : find(number);
+  const Error* const error = is_unknown ? nullptr : find_error(number);
   *text = error ? error->*part : nullptr;
   return error ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -151,7 +151,7 @@ CUresult give(const char** text, const char* Error::* part, int number) {
 
 namespace driver {
 const char* name_of(int number) {
-  const Error* const error = find(number);
+  const Error* const error = find_error(number);
   return error ? error->name : "an unknown error";
 }
 }  // namespace driver

@@ -156,7 +156,7 @@ void destroy(CUlinkState link) {
 }
 
 // A fault of what is linked, which the program finds in its log, too.
-[[noreturn]] void refuse(CUlinkState link, CUresult error, const std::string& why) {
+[[noreturn]] void refuse_link(CUlinkState link, CUresult error, const std::string& why) {
   link->logs.write("error   : " + why);
   memory::refuse(error, why);
 }
@@ -166,13 +166,13 @@ void add(CUlinkState link, const Part& part) {
   try {
     module = compile(part.text);
   } catch (const ptx::Error& error) {
-    refuse(link, error_of(error), error.what());
+    refuse_link(link, error_of(error), error.what());
   }
   try {
     link->linker.add(std::move(module), part.name);
   } catch (const ptx::Error& error) {
     link->has_failed = true;
-    refuse(link, CUDA_ERROR_INVALID_SOURCE, error.what());
+    refuse_link(link, CUDA_ERROR_INVALID_SOURCE, error.what());
   }
   link->parts.push_back(part);
 }
@@ -194,13 +194,13 @@ CUresult add(CUlinkState link, CUjitInputType type, const void* data, size_t siz
   require(type != CU_JIT_INPUT_CUBIN || is_linked, CUDA_ERROR_INVALID_IMAGE,
           "the data is no machine code: PTX is of the type CU_JIT_INPUT_PTX");
   if (!is_linked && !is_fat_binary && bytes.find(".version") == bytes.npos)
-    refuse(link, CUDA_ERROR_INVALID_IMAGE, "the data in '" + name + "' is neither PTX nor a fat binary");
+    refuse_link(link, CUDA_ERROR_INVALID_IMAGE, "the data in '" + name + "' is neither PTX nor a fat binary");
   try {
     if (is_linked)
       for (const Part& part : parts_of(data, size)) add(link, part);
     else add(link, {name, is_fat_binary ? choose_ptx(data, size) : std::string(bytes.substr(0, bytes.find('\0')))});
   } catch (const ptx::Error& error) {
-    refuse(link, CUDA_ERROR_INVALID_IMAGE, error.what());
+    refuse_link(link, CUDA_ERROR_INVALID_IMAGE, error.what());
   }
   return CUDA_SUCCESS;
 }
@@ -222,7 +222,7 @@ void complete(CUlinkState link, void** image, size_t* size) {
   link->is_complete = true;
   if (const std::string missing = undefined(link->linker); !missing.empty()) {
     link->has_failed = true;
-    refuse(link, CUDA_ERROR_INVALID_SOURCE, missing);
+    refuse_link(link, CUDA_ERROR_INVALID_SOURCE, missing);
   }
   link->image = linked_image(link->parts);
   *image = link->image.data();

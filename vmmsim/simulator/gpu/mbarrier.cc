@@ -12,7 +12,7 @@ using ptx::Type;
 
 namespace {
 
-constexpr int cost_of_waiting = 64;  // as of a load on which one spins
+constexpr int cost_of_trying = 64;  // as of a load on which one spins
 
 // The 64 bits of a barrier, which an arrival also returns.
 struct MbarrierState {
@@ -241,7 +241,7 @@ void lower_test(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   MicroOp& op = emit(l, i, by_parity ? test_phase<true> : test_phase<false>, i.operands[1], space);
   op.to = to;
   op.b = awaited;
-  op.cost = cost_of_waiting;
+  op.cost = cost_of_trying;
 }
 
 // mbarrier.init, .expect_tx, .complete_tx: [barrier], count
