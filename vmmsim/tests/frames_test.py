@@ -46,7 +46,7 @@ def test_many_calls_take_seconds(subtests):
 
 def test_a_crowd_counts_each_once_and_shows_the_largest():
     writer, size = sample.crowd()
-    step = checked_steps(writer.recording())[-1]
+    step = checked_steps(writer.recording(), most=20)[-1]
     above, _, below = texts(step).rpartition("GPU 0 ")
     assert "1 GiB #18 1 GiB #18" in above
     boxes = re.findall(r"(?:(\d+) × )?([\d.]+) (MiB|GiB) #", below)
@@ -63,7 +63,7 @@ def test_what_crosses_and_what_is_named_is_shown_first():
     writer = sample.shared_among(40)
     named = {"ptr": hex(BASE + (3 << 32)), "location": {"type": "CU_MEM_LOCATION_TYPE_DEVICE", "id": 0}}
     writer.call("cuMemGetAccess", named, {"flags": 3})
-    at_launch, asked = checked_steps(writer.recording())[-2:]
+    at_launch, asked = checked_steps(writer.recording(), most=20)[-2:]
     assert "R1: 2 MiB reserved 2 MiB #1" in texts(at_launch)
     assert "access GPU 0–1 read-write" in texts(at_launch)
     assert "Across GPUs: GPU 1 may use 2 MiB of GPU 0" in texts(at_launch)
@@ -84,7 +84,7 @@ def test_of_memory_that_two_gpus_use_what_crosses_is_shown_first():
             writer.map(at, size, handle)
             writer.access([(at, size)], gpu=gpu)
     writer.launch()
-    shown = texts(checked_steps(writer.recording())[-1])
+    shown = texts(checked_steps(writer.recording(), most=20)[-1])
     assert "access GPU 1 read-write" in shown
     assert "GPU 0 read-write" not in shown
 
