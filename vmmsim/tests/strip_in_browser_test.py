@@ -121,7 +121,7 @@ class TestStrip(BrowserTest):
         self.at("#step=20")
         tip = self.page.locator(".vmm-strip .vmm-tip")
         self.page.mouse.move(*self.place(5.5 / CALLS))
-        assert tip.inner_text() == "step 6 of 40: cuMemCreate; GPU 0: 4 MiB mapped, 2 MiB not mapped; at 50 µs"
+        assert tip.inner_text() == "step 6 of 40 at 50 µs: cuMemCreate; GPU 0: 4 MiB mapped, 2 MiB not mapped"
         assert "peak" in self.page.locator(".vmm-legend").inner_text()
         for share, width in (0.02, 1280), (0.6, 1280), (0.98, 1280), (0.4, 390):
             self.page.set_viewport_size({"width": width, "height": 900})
@@ -132,7 +132,7 @@ class TestStrip(BrowserTest):
         assert not tip.is_visible()
         self.page.get_by_role("slider", name="Step").focus()
         self.page.keyboard.press("ArrowRight")
-        assert re.search(r"^step 21 of 40: cuMem", tip.inner_text())
+        assert re.search(r"^step 21 of 40 at 400 µs: cuMem", tip.inner_text())
         self.page.keyboard.press("Escape")
         assert not tip.is_visible()
 

@@ -27,7 +27,7 @@ from vmmsim.view.sizes import plural
 from vmmsim.view.style import style_of_pages
 
 HERE = pathlib.Path(__file__).resolve().parent
-SCRIPTS = *DRAWING, "map", "held", "picture", "source", "list", "strip", "view"  # those first that others use
+SCRIPTS = *DRAWING, "held", "picture", "source", "list", "strip", "view"  # those first that others use
 LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
 COLUMNS = [field.name for field in dataclasses.fields(Step) if field.name not in ("number", "pid")]
 FIRST = re.compile(r"cuMemAddressReserve|cuMemCreate|cuMemImport|cuMulticastCreate")  # where a view in the book opens

@@ -45,7 +45,7 @@ RULES = {
     ".vmm-now": f"fill: {GOOD}",
     **{f".vmm-gpu{gpu}": f"fill: var(--vmm-gpu{gpu})" for gpu in range(8)},
     ".vmm-unmapped": "stroke-width: 2.5",
-    **{f".vmm-rim{gpu}": f"stroke: var(--vmm-gpu{gpu})" for gpu in range(8)},
+    **{f".vmm-rim{gpu}": f"stroke: color-mix(in srgb, var(--vmm-gpu{gpu}) 75%, {INK})" for gpu in range(8)},
     ".vmm-none": f"fill: none; stroke: {INK}; stroke-width: 1; stroke-opacity: .55",
     ".vmm-read": f"fill: {GOOD}; fill-opacity: .14; stroke: {GOOD}; stroke-width: 1",
     ".vmm-read-write": f"fill: {GOOD}; fill-opacity: .32; stroke: {GOOD}; stroke-width: 1",

@@ -93,10 +93,20 @@ class Drawing {
       if (part.is_mapped) this.part(part, region, top, measures);
       else if (region.status != GONE) {
         const [label_y, note_y] = measures.gap, [about, pin] = this.tooltips?.gap(part, region) ?? [];
+        this.rest(part, top + 4, measures.part, [about, pin]);
         this.text(part.middle, top + label_y, part.label(), "vmm-small", { data_about: about, data_pin: pin });
         this.text(part.middle, top + note_y, part.note(), "vmm-small");
       }
     if (this.fault) this.mark_fault(region, top, height);
+  }
+  // Mappings that are not told apart, in the colours of their memory, each as wide as its share.
+  rest({ mappings, x, width, size }, y, height, about) {
+    let left = x + 2;
+    for (const [kind, its] of grouped(mappings, ({ memory }) => fill_of({ ...memory, mapped: [0] }))) {
+      const wide = (width - 4) * sum(its.map((mapping) => mapping.size)) / size;
+      this.rect(left, y, wide, height, kind, KEPT, about);
+      left += wide;
+    }
   }
   mark_fault({ process, base, status, parts }, top, height) {
     const offset = this.fault[1] - base;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What is held in a step, and by which line of the program; a row opens into the lines that called that one, the last
 // of these into the allocations. What a process had not given back when it ended is listed in all steps after that, so
-// the last step has all that was left.
+// the last step has all that was left. At last, who may use whose memory.
 const held_kinds = {
   memory: "VMM memory", ordinary: "Ordinary memory", objects: "Multicast objects", handles: "Handles not released",
   descriptors: "Open descriptors",
@@ -31,22 +31,25 @@ class Held {
       yield* this.thing("descriptors", 0, device_of(nth), born, died, `${fd}, of #${nth}`);
     for (const [, , size, nth, born, died] of mappings)
       yield* this.thing("mappings", size, device_of(nth), born, died, `#${nth}`);
-    for (const [, name, , size, born, died] of reservations)
-      yield* this.thing("reservations", size, null, born, died, name);
+    for (const [number, [, name, , size, born, died]] of reservations.entries())
+      yield* this.thing("reservations", size, null, born, died, name, number);
   }
   *thing(kind, size, device, born, died, name = "", number = 0) {
     const is_left = died && died <= this.at;
     if (born > this.at || (is_left && this.steps[died - 1].call != "exit")) return;
     const until = is_left ? died - 1 : this.at, is_used = ([, , , , from, to]) => is_there(until, from, to);
     const is_idle = kind == "memory" && !this.data.mapped_of[number]?.some(is_used);
-    yield { kind, size, device, born, ended: is_left ? died : 0, name, is_idle };
+    const inside = kind == "reservations" ? this.data.now_mapped(number, until) : [];
+    yield { kind, size, device, born, ended: is_left ? died : 0, name, is_idle,
+      mapped: sum(inside.map(([, , length]) => length)) };
   }
 
   parts() {
     const groups = grouped(this.things(), ({ ended }) => ended).sort(([one], [other]) => one - other);
     if (!groups.some(([ended]) => !ended) && (this.at < this.steps.length || !groups.length)) groups.unshift([0, []]);
-    return groups.flatMap(([ended, things]) => [
-      make(heading(), {}, this.title(ended)), ...things.length ? this.tables(things) : [make("p", {}, "Nothing.")]]);
+    return [...groups.flatMap(([ended, things]) => [
+      make(heading(), {}, this.title(ended)), ...things.length ? this.tables(things) : [make("p", {}, "Nothing.")]]),
+    ...this.uses()];
   }
   title(ended) {
     const is_last = this.at == this.steps.length;
@@ -73,7 +76,7 @@ class Held {
     const of = sizes.length > 1 && all ? ` (${sizes.map((words) => words.join(" ")).join(", ")})` : "";
     const unit = kind == "reservations" ? " of addresses" : "";
     const words = `${held_kinds[kind]}: ${all ? `${size_text(all)}${unit} in ` : ""}${things.length}${of}`
-      + this.idle_of(things);
+      + this.use_of(things);
     const key_of = (thing) => [of_device(thing), this.owner(thing.born), this.steps[thing.born - 1].call,
       this.library(thing)].join("\n");
     const rows = this.rows(things, key_of, (its) => this.row(its, 0, this.owner(its[0].born)));
@@ -89,8 +92,16 @@ class Held {
     if (groups.length > most) shown.push(make("tr", { "data-depth": depth }, make("td", { colspan: 4 }, more)));
     return shown;
   }
-  // Of what is mapped nowhere, how much that is.
-  idle_of(things) {
+  // Who may use whose, in tables.
+  uses() {
+    const tables = tables_of_uses(this.data, this.at);
+    const words = "Who may use whose memory, in how many allocations";
+    return tables.length ? [make("details", { "data-kind": "uses" }, make("summary", {}, words), ...tables)] : [];
+  }
+  // Of addresses how much is mapped there; of memory how much is mapped nowhere.
+  use_of(things) {
+    const mapped = sum(things.map((thing) => thing.mapped));
+    if (things[0].kind == "reservations") return `, ${mapped ? size_text(mapped) : "nothing"} mapped`;
     const idle = things.filter(({ is_idle }) => is_idle), bytes = sum(idle.map(({ size }) => size));
     return !idle.length ? "" : `, ${idle.length < things.length ? `${size_text(bytes)} of it ` : ""}mapped nowhere`;
   }
@@ -132,7 +143,7 @@ class Held {
       make("td", {}, swatch, of_device(its[0])),
       make("td", {}, ...may_open ? [this.opener(its, depth, words), " "] : [],
         make("a", { href: `#${this.key}=${from}` }, words),
-        make("small", {}, ` ${where}${name}${words == call ? "" : `${call}, `}${when}${this.idle_of(its)}`)));
+        make("small", {}, ` ${where}${name}${words == call ? "" : `${call}, `}${when}${this.use_of(its)}`)));
     return row;
   }
   opener(its, depth, words) {

@@ -8,7 +8,6 @@ class List {
     const list = view.part("list"), filter = view.part("filter");
     Object.assign(this, { view, data: view.data, steps: view.steps, list, filter, chips: [] });
     this.search = filter.querySelector("input");
-    this.row = 1.6 * parseFloat(getComputedStyle(document.documentElement).fontSize);
     this.room = make("div");  // gives the list its height
     this.listed = this.steps.map((_, index) => index + 1);  // the numbers of the steps in it
     this.chosen = { kind: "all", words: "" };
@@ -25,18 +24,25 @@ class List {
       this.top = list.scrollTop;
       this.draw();
     });
-    // What a step asks for nothing is laid out for: the list knows how high it is.
     list.append(this.room);  // or there would be nothing to scroll
-    [this.top, this.height, this.drawn] = [0, list.clientHeight, ""];
+    this.top = 0;
+    this.resized();
     new ResizeObserver(() => {
-      this.height = list.clientHeight;
+      this.resized();
       this.show();
     }).observe(list);
     this.add_chips();
     if ("folded" in view.element.dataset) this.fold();
   }
+  // What a step asks for nothing is laid out for: the list knows how high it is, and its rows.
+  resized() {
+    const style = getComputedStyle(this.list), lines = style.getPropertyValue("--vmm-lines");
+    const row = parseFloat(style.lineHeight) * lines;
+    Object.assign(this, { height: this.list.clientHeight, row, drawn: "" });
+  }
   add_chips() {
-    const kinds = { all: "All", changes: "✚ changes", refused: "✖ errors", launches: "▸ launches" };
+    const kinds = { all: "All", changes: "✚ changes", errors: "✖ errors", answered: "↷ answered",
+      launches: "▸ launches" };
     for (const [kind, words] of Object.entries(kinds))
       if (kind == "all" || this.steps.some(is_kind[kind])) this.chip(words, kind);
   }
@@ -93,17 +99,20 @@ class List {
     entry.style.top = `${index * this.row}px`;
     const of = this.data.processes > 1 ? [make("small", {}, `P${process + 1}`), " "] : [];
     if (step.stream) of.push(make("small", { class: "vmm-stream", title: "stream" }, `S${step.stream}`), " ");
-    // Of what is too long the middle is cut, and of a kernel the namespace: its end tells it from the others.
+    // Of a kernel, whose name tells it from the others, the grid is cut first, then the middle of the name.
     const what = kind == "refused" ? brief.replace(/^(CUDA_ERROR_|cudaError)/, "")
       : step.is_launch ? brief.replace(/^(\w+::)+/, "") : brief;
-    const end = Math.max(what.length - 14, Math.ceil(what.length / 2));
+    const [name, grid = ""] = step.is_launch ? what.split(/(?=<<<)/) : [what];
+    const middle = step.is_launch ? Math.ceil(name.length / 2) : name.length;
+    const texts = [name.slice(0, middle), name.slice(middle), grid].filter(Boolean);
     const parts = [make("span", { class: "vmm-call" }, call), " ",
-      make("span", { class: "vmm-brief" }, make("span", {}, what.slice(0, end)), what.slice(end))];
+      make("span", { class: "vmm-brief" }, ...texts.map((text) => make("span", {}, text)))];
     const [library, own] = parts_of_owner(this.data.owners[owner]), by = library ? `${own} (${library})` : own;
     const [, where, more] = file ? [0, `${file}:${line}`, ""] : by.match(/^(\S*:\d+|)(.*)/);
     const mark = make("i", kind == "refused" ? { role: "img", "aria-label": "refused" } : {}, mark_of(step));
     entry.append(mark, make("b", {}, String(number)), " ", ...of, ...step.is_launch ? parts.reverse() : parts,
-      " ", make("span", { class: "vmm-place" }, where.replace(/.*\//, "")), make("span", { class: "vmm-by" }, more));
+      " ", make("span", { class: "vmm-from" }, make("span", { class: "vmm-place" }, where.replace(/.*\//, "")),
+        make("span", { class: "vmm-by" }, more)));
     entry.title = [`step ${number}: ${call}`, brief, file ? `${file}:${line}` : this.data.owners[owner]].join("\n");
     return entry;
   }

@@ -37,7 +37,7 @@ class Lives {
     if (pin[0] == "m") {
       const memory = new Set(in_ranges(numbers)), mapped = [...memory].flatMap((nth) => this.mapped_of[nth] ?? []);
       const now = mapped.filter(([, , , , born, died]) => is_there(at, born, died));
-      return { memory, reservations: new Set(now.map(([number]) => number)) };
+      return { memory, reservations: new Set(now.map(([number]) => number)), is_whole: false };
     }
     const is_in = ([, from, length, , born, died]) => born <= at && (!died || died >= at)  // or is unmapped now
       && (offset == null || (from < +offset + +size && from + length > +offset));

@@ -5,7 +5,7 @@ const narrowest = 340, samples = 24;
 class Picture {
   constructor(view) {
     const part = view.part, sight = part("sight");
-    Object.assign(this, { view, data: view.data, lives: view.lives, scroll: part("scroll"), map: part("map"),
+    Object.assign(this, { view, data: view.data, lives: view.lives, scroll: part("scroll"),
       tip: sight.lastElementChild, sight, life: part("life"), pinned: null, marked: [] });
     const range_of = (target) => target.closest?.("[data-about]"), { scroll } = this;
     const tell = ({ target }) => {
@@ -19,7 +19,7 @@ class Picture {
     sight.addEventListener("click", ({ target }) => {
       const element = target.closest("[data-pin]"), elided = target.closest("[data-unfold]");
       if (element) this.pin(element);
-      else if (elided) view.go(view.at, { tab: elided.dataset.unfold == "held" ? 2 : 1 });
+      else if (elided) view.unfold(elided.dataset.unfold);
       else if (scroll.contains(target)) this.pin(null);
     });
   }
@@ -50,34 +50,25 @@ class Picture {
     const { last } = this.view, every = Math.max(1, Math.ceil(last / samples));
     for (let number = last; number > 0; number -= every) this.drawn(number);
   }
-  ranges(place = this.scroll) {
-    return [...place.querySelectorAll("[data-about]")];
-  }
-  name_ranges(place) {
-    for (const range of this.ranges(place)) {
-      range.tabIndex = -1;
-      range.setAttribute("role", range.dataset.pin ? "button" : "img");
-      range.setAttribute("aria-label", range.dataset.about);
-    }
+  ranges() {
+    return [...this.scroll.querySelectorAll("[data-about]")];
   }
   draw() {
     const focused = this.ranges().indexOf(document.activeElement);
     this.hide();
     this.scroll.innerHTML = this.of(this.view.at);
-    this.name_ranges(this.scroll);
     const now = this.ranges();
+    for (const range of now) {
+      range.tabIndex = -1;
+      range.setAttribute("role", range.dataset.pin ? "button" : "img");
+      range.setAttribute("aria-label", range.dataset.about);
+    }
     if (this.pinned) this.show_life();
     this.mark();
     if (focused >= 0) (now[Math.min(focused, now.length - 1)] ?? this.scroll).focus({ preventScroll: true });
   }
-  draw_map() {
-    const map = new ReservationMap(this.lives, this.view.at, Math.max(300, this.map.clientWidth - 30));
-    this.map.replaceChildren(...map.parts());
-    this.name_ranges(this.map);
-    this.mark();
-  }
-  focus_next(place, way) {
-    const ranges = this.ranges(place), now = ranges.indexOf(document.activeElement);
+  focus_next(way) {
+    const ranges = this.ranges(), now = ranges.indexOf(document.activeElement);
     ranges.at(now < 0 ? (way > 0 ? 0 : -1) : Math.min(Math.max(now + way, 0), ranges.length - 1))?.focus();
   }
 
@@ -88,9 +79,9 @@ class Picture {
     tip.hidden = false;
     const box = range.getBoundingClientRect(), frame = tip.parentElement.getBoundingClientRect();
     const left = Math.min(box.left - frame.left, frame.width - tip.offsetWidth);
-    const above = box.top - frame.top - tip.offsetHeight - 6;
+    const above = box.top - frame.top - tip.offsetHeight - 6, is_over_words = above < this.scroll.parentElement.offsetTop;
     tip.style.left = `${Math.max(0, left)}px`;
-    tip.style.top = `${above >= 0 ? above : box.bottom - frame.top + 6}px`;
+    tip.style.top = `${is_over_words ? box.bottom - frame.top + 6 : above}px`;
   }
   hide() {
     this.tip.hidden = true;
@@ -109,11 +100,11 @@ class Picture {
     this.marked = [];
     const { pinned, view } = this;
     if (!pinned) return;
-    for (const element of this.sight.querySelectorAll("[data-pin]")) {
+    const what = pinned.is_whole ? "reservations" : "memory";
+    for (const element of this.scroll.querySelectorAll("[data-pin]")) {
       const its = this.lives.meant(element.dataset.pin, view.at);
-      const can_hold = !its.is_whole || this.map.contains(element);
-      const [may, what] = pinned.is_whole ? [its.is_whole, "reservations"] : [can_hold, "memory"];
-      if (may && [...its[what]].some((one) => pinned[what].has(one))) this.marked.push(element);
+      if (its.is_whole == pinned.is_whole && [...its[what]].some((one) => pinned[what].has(one)))
+        this.marked.push(element);
     }
     for (const element of this.marked) element.classList.add("vmm-pinned");
   }

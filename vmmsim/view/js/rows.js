@@ -53,7 +53,7 @@ class RowDrawing extends Drawing {
       y = strip.end + 8;
     }
     if (!more) return y;
-    const unfold = more.startsWith("…") ? "all" : "";  // a click shows all of them
+    const unfold = more.startsWith("…") ? "reservations" : "";  // a click lists all of them
     const x = width_of(more, 12) < this.widest ? GUTTER : MARGIN;
     for (const line of lines_of(more.split(", "), ", ", this.width - x - MARGIN, 12, ","))
       this.text(x, (y += 17) - 4, line, "vmm-left vmm-small", { data_unfold: unfold });
@@ -107,7 +107,7 @@ class RowDrawing extends Drawing {
     });
     if (rest.count) {
       const more = `… and ${rest.count} more, ${size_text(rest.bytes)}`;
-      this.text(MARGIN + LABEL, top + 10, more, "vmm-left vmm-small", { data_unfold: "held" });
+      this.text(MARGIN + LABEL, top + 10, more, "vmm-left vmm-small", { data_unfold: "memory" });
     }
     return y + height;
   }

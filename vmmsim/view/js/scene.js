@@ -31,7 +31,8 @@ class Part {
     if (this.is_rest && count) return `… ${count} more`;
     return count < 2 ? size_text(this.size) : `${count} × ${size_text(this.size / count)}`;
   }
-  note() { return this.is_rest && this.mappings.length ? size_text(this.size) : "not mapped"; }
+  note() { return this.is_rest && this.mappings.length ? size_text(this.mapped) : "not mapped"; }
+  get mapped() { return sum(this.mappings.map(({ size }) => size)); }
 }
 
 // A reservation; others are those that are like this one, for which it stands.
@@ -149,7 +150,7 @@ class Scene {
         access.push([is, is != was]);
       }
       const memory = this.memories.get(nth);
-      const more = { status: its, access, rights: access.join(), mappings: [{ memory, born, granted }] };
+      const more = { status: its, access, rights: access.join(), mappings: [{ memory, size, born, granted }] };
       region.inside.push(new Part(offset, size, more));
     }
     region.inside.sort((one, other) => one.offset - other.offset || one.mappings[0].born - other.mappings[0].born);

@@ -10,8 +10,6 @@ const kinds_of_memory = { mapped: "mapped", idle: "created, not mapped", ordinar
 const strip_html = `<div class="vmm-over"><div class="vmm-pointed" hidden></div>
   <div class="vmm-cursor"></div></div><div class="vmm-tip" aria-hidden="true" hidden></div>`;
 
-// A refusal that nothing answers.
-const is_wrong = ({ kind, is_answered }) => kind == "refused" && !is_answered;
 // Microseconds, so exact that what is so far apart differs.
 function time_text(time, apart = time) {
   const [unit, factor] = [["s", 1e6], ["ms", 1e3], ["µs", 1]].find(([, its]) => Math.abs(time) >= its) ?? ["µs", 1];
@@ -192,7 +190,7 @@ class MemoryStrip {
     const band = runs.map(([from, to]) => `M${from} 3h${to + 1 - from}v4h${from - to - 1}z`).join("");
     const launches = columns_of(its.filter((step) => steps[step - 1].is_launch));
     const lines = launches.map((column) => `M${column + 0.5} 0v10`).join("");
-    const wrong = its.filter((step) => is_wrong(steps[step - 1])).map((step) => this.mark(step, "cross", "✖"));
+    const wrong = its.filter((step) => is_kind.errors(steps[step - 1])).map((step) => this.mark(step, "cross", "✖"));
     return this.chart(`<path class="vmm-calls-made" d="${band}"/><path class="vmm-launch" d="${lines}"/>`, 10)
       + wrong.filter(Boolean).slice(0, most_crosses).join("");
   }
@@ -226,8 +224,8 @@ class MemoryStrip {
     if (this.slider.matches(":focus-visible")) this.tell(at);
   }
   tell(step) {  // beside what is told, where there is more room, and above the buttons
-    const share = Math.min(Math.max(this.share(step), 0), 1), time = this.times?.[step - 1];
-    this.tip.textContent = this.view.in_words(step) + (time == null ? "" : `; at ${time_text(time)}`);
+    const share = Math.min(Math.max(this.share(step), 0), 1);
+    this.tip.textContent = this.view.in_words(step);
     this.element.style.setProperty("--vmm-told", share);
     this.tip.classList.toggle("vmm-before", share > 0.5);
     this.tip.hidden = this.over.firstChild.hidden = false;
@@ -269,7 +267,7 @@ class MemoryStrip {
     all.push(of("peak", "peak"));
     if (this.element.dataset.of) return all;
     if (steps.some(is_kind.launches)) all.push(of("launch", "launch"));
-    if (steps.some(is_wrong)) all.push(of("wrong", "error"));
+    if (steps.some(is_kind.errors)) all.push(of("wrong", "error"));
     return all;
   }
   add_events() {

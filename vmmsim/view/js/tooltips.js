@@ -35,7 +35,10 @@ class TooltipWriter {
       + this.made("Reserved", is_guessed ? 0 : born), pin];
   }
   gap(part, region) {
-    if (part.is_rest) return ["", ""];
+    if (part.is_rest)
+      return part.mappings.length ? [`${plural(part.mappings.length, "mapping")} of ${size_text(part.mapped)} in `
+        + `${size_text(part.size)} ${this.place(part, region)}: ${this.which(part.memory, part.ranges)}.`,
+      this.pin(region, part)] : ["", ""];
     const words = "reserved and not mapped. An access to them is a fault.";
     return [`${size_text(part.size)} ${this.place(part, region)}: ${words}`, this.pin(region)];
   }
@@ -78,9 +81,9 @@ class TooltipWriter {
         if (!now.length && !is_changed) return [];
         const size = size_text(sum(now.map(([, bytes]) => bytes))), where = device < 0 ? "the host" : `GPU ${device}`;
         return [{ text: `Ordinary memory of ${where}: ${now.length ? `${size} in ${now.length}` : "none any more"}`,
-          status: is_changed ? NEW : KEPT, unfold: "held" }];
+          status: is_changed ? NEW : KEPT, unfold: now.length ? "ordinary" : "" }];
       });
-    const across = crossings(this.data, scene.to).map((text) => ({ text, status: KEPT, unfold: "all" }));
+    const across = crossings(this.data, scene.to).map((text) => ({ text, status: KEPT, unfold: "uses" }));
     const pairs = peers.filter(([, , , born, died]) => is_there(scene.to, born, died))
       .map(([, device, peer]) => `GPU ${device} → GPU ${peer}`).sort(), is_changed = has_changed(peers);
     if (!pairs.length && !is_changed) return [...across, ...ordinary];

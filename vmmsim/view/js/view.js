@@ -9,8 +9,7 @@ const panel_html = `
   </div>
   <div class="vmm-more">
     <span class="vmm-tabs" role="group" aria-label="What is shown">
-      <button type="button">Picture</button><button type="button">All reservations</button>
-      <button type="button">Who holds it</button>
+      <button type="button">Picture</button><button type="button">Who holds it</button>
     </span>
     <button type="button" class="vmm-ask" aria-label="Help">?</button>
   </div></div>
@@ -35,7 +34,6 @@ const panel_html = `
       <div class="vmm-frame">
         <div class="vmm-scroll" tabindex="0" role="group" aria-label="Address spaces and memory"></div>
       </div>
-      <div class="vmm-map" tabindex="0" role="region" aria-label="All reservations, to scale" hidden></div>
       <div class="vmm-held" tabindex="0" role="region" aria-label="Who holds it" hidden></div>
       <div class="vmm-tip" aria-hidden="true" hidden></div>
     </div>
@@ -55,12 +53,11 @@ const keys = [
   ["Enter", "in the picture: pin the range"], ["Esc", "hide what is said, unpin, or leave the search"],
   ["?", "this"]];
 const nearest = (all, at, way) => way > 0 ? all[first_from(all, at + 1)] : all[first_from(all, at) - 1];
-const tab_of = { picture: 0, map: 1, held: 2 };
 
 class View {
   constructor(element, data) {
     Object.assign(this, { element, data, steps: data.steps, lives: new Lives(data), key: element.dataset.key,
-      last: data.steps.length, is_alone: "alone" in element.dataset, at: 0, tab: tab_of.picture, timer: 0 });
+      last: data.steps.length, is_alone: "alone" in element.dataset, at: 0, held: false, timer: 0 });
     this.has_address = location.href != "about:srcdoc";  // it has none inside another page, as in a notebook
     this.panel = make("div", { class: "vmm-steps" });
     this.panel.innerHTML = panel_html;
@@ -79,14 +76,12 @@ class View {
     this.add_keys();
     this.add_links();
     if (!this.follow()) {
-      const { number, tab } = this.meant(`#${this.key}=${element.dataset.opens}`);
-      this.go(number, { write: false, tab });
+      const { number, held } = this.meant(`#${this.key}=${element.dataset.opens}`);
+      this.go(number, { write: false, held });
     }
+    this.part("number").style.minWidth = `${this.step_in_words(this.last).length}ch`;  // or the buttons would move
     this.list.choose();
-    addEventListener("resize", () => {
-      this.picture.resized();
-      if (this.tab == tab_of.map) this.picture.draw_map();
-    });
+    addEventListener("resize", () => this.picture.resized());
   }
   add_buttons() {
     const { part, list } = this;
@@ -95,7 +90,7 @@ class View {
       () => this.go_listed(1), () => this.go(list.listed.at(-1), { push: true })];
     this.controls.forEach((button, index) => button.addEventListener("click", does[index]));
     this.tabs = [...part("tabs").children];
-    this.tabs.forEach((tab, index) => tab.addEventListener("click", () => this.go(this.at, { tab: index })));
+    this.tabs.forEach((tab, index) => tab.addEventListener("click", () => this.go(this.at, { held: index > 0 })));
     this.name_regions();
     this.help = part("help");
     part("ask").addEventListener("click", () => this.help.showModal());
@@ -120,11 +115,11 @@ class View {
     const all = this.steps.flatMap((step, index) => is_kind[kind](step) ? [index + 1] : []);
     this.go(nearest(all, this.at, way) ?? this.at);
   }
-  go(number, { push = false, write = true, tab = this.tab } = {}) {
+  go(number, { push = false, write = true, held = this.held } = {}) {
     number = Math.min(Math.max(number, 1), this.last);
-    if (number == this.at && tab == this.tab) return;
+    if (number == this.at && held == this.held) return;
     if (push) this.write_address();  // so that the browser's Back leads to where one was
-    [this.at, this.tab] = [number, tab];
+    [this.at, this.held] = [number, held];
     this.show();
     if (push && this.has_address) history.pushState(null, "", this.address());
     else if (write) this.write_later();
@@ -150,13 +145,17 @@ class View {
   }
   show_number() {
     const { listed } = this.list, some = listed.length < this.last ? `, ${listed.length} listed` : "";
-    this.part("number").textContent = `step ${this.at} of ${this.last}${some}`;
+    this.part("number").textContent = `${this.step_in_words(this.at)}${some}`;
     this.controls.forEach((button, index) => {
       const focused = document.activeElement == button;
       const to = [listed[0], nearest(listed, this.at, -1), nearest(listed, this.at, 1), listed.at(-1)][index];
       button.disabled = !to || to == this.at;
       if (button.disabled && focused) this.strip.slider.focus();  // or the keys would no longer reach the view
     });
+  }
+  step_in_words(at) {
+    const time = this.data.times?.[at - 1];
+    return `step ${at} of ${this.last}${time == null ? "" : ` at ${time_text(time, 1e4)}`}`;
   }
   held_at(at) {
     return this.data.lanes.map(([gpu, changes]) => {
@@ -167,7 +166,7 @@ class View {
     });
   }
   in_words(at) {
-    return [`step ${at} of ${this.last}: ${this.steps[at - 1].call}`, ...this.held_at(at).map(({ words }) => words)]
+    return [`${this.step_in_words(at)}: ${this.steps[at - 1].call}`, ...this.held_at(at).map(({ words }) => words)]
       .join("; ");
   }
   // Calls and results as code, steps as links.
@@ -177,17 +176,23 @@ class View {
       ? make("a", { href: `#${this.key}=${word.slice(5)}` }, word) : make("code", {}, word));
   }
 
-  // --- What is shown of a step: its picture, all reservations, or who holds what
+  // --- What is shown of a step: its picture, or who holds what
   draw_tab() {
-    ["frame", "map", "held"].forEach((name, index) => (this.part(name).hidden = index != this.tab));
-    this.tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", index == this.tab));
-    if (this.tab == tab_of.map) this.picture.draw_map();
-    if (this.tab == tab_of.held) this.part("held").replaceChildren(...new Held(this.lives, this.key, this.at).parts());
+    const { part, held } = this;
+    [part("frame").hidden, part("held").hidden] = [held, !held];
+    this.tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", held == index > 0));
+    if (held) part("held").replaceChildren(...new Held(this.lives, this.key, this.at).parts());
+  }
+  unfold(kind) {
+    this.go(this.at, { held: true });
+    const fold = this.part("held").querySelector(`[data-kind=${kind}]`);
+    if (fold) fold.open = true;
+    fold?.scrollIntoView({ block: "nearest" });
   }
 
   // --- Addresses. One to something else is not ours, and one to what is no step leads to the nearest.
   address() {
-    return `#${this.key}=${this.at}${this.tab == tab_of.held ? ",held" : ""}${this.strip.words()}`;
+    return `#${this.key}=${this.at}${this.held ? ",held" : ""}${this.strip.words()}`;
   }
   write_address() {
     clearTimeout(this.timer);
@@ -201,16 +206,15 @@ class View {
     const [name, value] = hash.slice(1).split("="), [words, ...more] = (value ?? "").split(","), number = Number(words);
     const opens = this.at || parseInt(this.element.dataset.opens ?? 1), is_none = !words || Number.isNaN(number);
     const nearest = Math.min(Math.max(is_none ? opens : Math.round(number), 1), this.last);
-    const tab = more[0] == "held" ? tab_of.held : tab_of.picture, unknown = String(nearest) == words ? "" : words;
-    return name == this.key ? { number: nearest, tab, unknown, part: more.find((word) => word != "held") } : null;
+    const held = more[0] == "held", unknown = String(nearest) == words ? "" : words;
+    return name == this.key ? { number: nearest, held, unknown, part: more.find((word) => word != "held") } : null;
   }
   follow() {
     const its = this.meant(location.hash);
     if (!its) return false;
     clearTimeout(this.timer);
     if (its.part) this.strip.follow(its.part);
-    const stays = this.tab == tab_of.map && its.tab == tab_of.picture;
-    this.go(its.number, { write: false, tab: stays ? this.tab : its.tab });
+    this.go(its.number, { write: false, held: its.held });
     this.part("no-step").hidden = !its.unknown;
     this.part("no-step").textContent = `There is no step “${its.unknown.slice(0, 40)}”: there are 1 to ${this.last}. `
       + `This is step ${its.number}.`;
@@ -224,8 +228,8 @@ class View {
       const link = event.target.closest?.("a[href^='#']"), its = link && this.meant(link.getAttribute("href"));
       if (!its) return;
       event.preventDefault();
-      const leads_on = its.tab == tab_of.held || this.tab == tab_of.held;
-      this.go(its.number, { push: true, tab: leads_on ? its.tab : this.tab });
+      const leads_on = its.held || this.held;
+      this.go(its.number, { push: true, held: its.held });
       if (leads_on) this.part("sight").scrollIntoView({ block: "nearest" });
     });
   }
@@ -233,7 +237,7 @@ class View {
   // --- Keys: all over the page where the view is the page, else while the view has the focus
   add_keys() {
     this.by_letter = { n: () => this.go_kind("changes", 1), p: () => this.go_kind("changes", -1),
-      r: () => this.go_kind("refused", 1), R: () => this.go_kind("refused", -1),
+      r: () => this.go_kind("errors", 1), R: () => this.go_kind("errors", -1),
       w: () => this.strip.zoom(0.5), s: () => this.strip.zoom(2), a: () => this.strip.pan(-0.5),
       d: () => this.strip.pan(0.5), 0: () => this.strip.look_at(...this.strip.whole),
       t: () => this.data.times && this.strip.show_axis(!this.strip.is_by_time),
@@ -251,9 +255,8 @@ class View {
     }
     if (target.matches?.("textarea, select, input:not([type=range])")) return;
     const upward = { ArrowUp: -1, ArrowDown: 1 }[name], is_pin = target.closest?.("[data-pin]");
-    const place = target.closest?.(".vmm-scroll, .vmm-map");
     if (upward && target == list.list) this.go_listed(upward);
-    else if (upward && place) picture.focus_next(place, upward);
+    else if (upward && target.closest?.(".vmm-scroll")) picture.focus_next(upward);
     else if ((name == "Enter" || name == " ") && is_pin) picture.pin(target);
     else if (this.by_letter[name] && this.letters.checked) this.by_letter[name]();
     else if (target.closest?.(".vmm-strip") || event.shiftKey) return;  // it knows these keys
@@ -271,7 +274,6 @@ class View {
     else if (target != this.list.search) this.picture.pin(null);
     else this.list.leave();
   }
-
 }
 
 async function begin(element) {
