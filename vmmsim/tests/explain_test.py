@@ -1,18 +1,18 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""What --explain and --leaks say of mistakes: explain_test.py VMMSIM EXPLAIN
+"""What --explain and --leaks say of mistakes.
 
-EXPLAIN is the program of explain.cu. Each of its mistakes must be told in as many sentences as stand here, with the
-phrases that stand here; ADDRESS is the address that the program printed.
+Each mistake of explain.cu must be told in as many sentences as stand here, with the phrases that stand here; ADDRESS is
+the address that the program printed.
 """
 
-import collections
 import json
 import pathlib
 import re
 import subprocess
-import sys
-import tempfile
+
+import pytest
+
+from vmmsim.tests.built import BUILT
 
 SOURCE = pathlib.Path(__file__).with_name("explain.cu")
 
@@ -201,60 +201,47 @@ LEAKS = [
 ]
 
 
+def run(*words):
+    return subprocess.run([BUILT["vmmsim"], "--gpus", "2", *words], capture_output=True, text=True, timeout=60)
+
+
 def says(line, phrases, address):
     wanted = re.escape(phrases).replace(re.escape("..."), ".*").replace("ADDRESS", re.escape(address or "?"))
     return re.search(wanted, line)
 
 
-def check(vmmsim, program, option, mistake, expected, any_order=False):
-    """What is wrong with what is said of a mistake, or ""."""
-    command = [vmmsim, "--strict", "--gpus", "2", option, program, mistake]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+def told(option, mistake):
+    """What is said of a mistake, and the address that the program printed."""
+    done = run("--strict", option, BUILT["explain"], mistake)
+    assert done.returncode == 0 and "unexpected" not in done.stdout, done
     address = done.stdout.split()[0] if done.stdout.startswith("0x") else None
-    lines = [line for line in done.stderr.splitlines() if line.startswith("vmmsim: ")]
-    if done.returncode or "unexpected" in done.stdout:
-        return f"status {done.returncode}: {done.stdout}{done.stderr}"
-    if len(lines) != len(expected):
-        return f"{len(lines)} sentences instead of {len(expected)}:\n{done.stderr}"
-    for i, phrases in enumerate(expected):
-        if not any(says(line, phrases, address) for line in (lines if any_order else [lines[i]])):
-            return f"nobody says\n  {phrases}\n{done.stderr if any_order else lines[i]}"
-    return ""
+    return [line for line in done.stderr.splitlines() if line.startswith("vmmsim: ")], address
 
 
-def check_trace(vmmsim, program):
-    """What is wrong with how the trace tells of a fault, or "": in each call that answers it, and in no other."""
-    with tempfile.NamedTemporaryFile() as trace:
-        subprocess.run([vmmsim, "--gpus", "2", "--trace", trace.name, program, "after"], check=True, timeout=60)
-        lines = [json.loads(line) for line in trace.read().splitlines()]
-    told = [line["fault"] for line in lines if "fault" in line]
+@pytest.mark.parametrize("mistake", [*FAULTS, "refusals", "no_leaks"])
+def test_explain(mistake):
+    expected = {**FAULTS, "refusals": REFUSALS, "no_leaks": []}[mistake]
+    lines, address = told("--explain", mistake)
+    assert len(lines) == len(expected), "\n".join(lines)
+    for line, phrases in zip(lines, expected, strict=True):
+        assert says(line, phrases, address), f"not said: {phrases}"
+
+
+@pytest.mark.parametrize(("mistake", "expected"), [("leaks", LEAKS), ("no_leaks", [])])
+def test_leaks(mistake, expected):
+    lines, _ = told("--leaks", mistake)
+    assert len(lines) == len(expected), "\n".join(lines)
+    for phrases in expected:  # in any order
+        assert any(says(line, phrases, None) for line in lines), f"not said: {phrases}"
+
+
+def test_the_trace_tells_of_a_fault_in_each_call_that_answers_it(tmp_path):
+    run("--trace", tmp_path / "trace", BUILT["explain"], "after").check_returncode()
+    lines = [json.loads(line) for line in (tmp_path / "trace").read_text().splitlines()]
+    faults = [line["fault"] for line in lines if "fault" in line]
     refused = [line for line in lines if line["result"] == "cudaErrorIllegalAddress"]
-    if len(told) != len(refused) or any(fault != told[0] for fault in told):
-        return f"{refused}"
-    explained = f"{told[0]['where']}: {told[0]['why']}"
-    well = told[0]["where"].startswith(KERNEL) and refused[0]["explanation"].endswith(f"Address: {explained}")
-    well = well and told[0]["why"].startswith(f"{told[0]['address']} is a null pointer")
-    return "" if well else f"{refused[0]}"
-
-
-def main(vmmsim, program):
-    cases = [("--explain", mistake, expected) for mistake, expected in FAULTS.items()]
-    cases += [
-        ("--explain", "refusals", REFUSALS),
-        ("--leaks", "leaks", LEAKS),
-        ("--leaks", "no_leaks", []),
-        ("--explain", "no_leaks", []),
-    ]
-    results = collections.Counter()
-    for option, mistake, expected in cases:
-        wrong = check(vmmsim, program, option, mistake, expected, option == "--leaks")
-        print(f"{'FAIL' if wrong else 'ok'}: {option} {mistake}{wrong and ': ' + wrong}", flush=True)
-        results[bool(wrong)] += 1
-    if wrong := check_trace(vmmsim, program):
-        sys.exit(f"FAIL: the trace tells of a fault: {wrong}")
-    if results[True]:
-        sys.exit(f"FAIL: {results[True]} of {len(cases)} mistakes")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    assert faults == faults[:1] * len(refused)
+    where, why = faults[0]["where"], faults[0]["why"]
+    assert where.startswith(KERNEL)
+    assert why.startswith(f"{faults[0]['address']} is a null pointer")
+    assert refused[0]["explanation"].endswith(f"Address: {where}: {why}")

@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""System calls fail too: failing_calls_test VMMSIM CC PROGRAM...
+"""System calls fail too.
 
 Each call of the system that vmmsim, the simulator and a program make on the way is made to fail in turn, each in a run
 of its own. The run then works all the same, or it ends with the right status and says why; it never hangs, and leaves
@@ -15,11 +14,14 @@ import re
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent
+import pytest
+
+from vmmsim.tests.built import BUILT
+
+SOURCE = pathlib.Path(__file__).with_name("failing_calls.c")
 LIMIT = 60  # seconds of a run
 MOST = 12  # times that a call is made to fail, if a program calls it more often: the first and the last ones
 ERRORS = {  # what calls fail with; any other with EMFILE
@@ -61,81 +63,76 @@ def processes_of(place):
     return found
 
 
-class Program:
-    def __init__(self, library, name, *command):
-        self.library, self.name, self.command = library, name, command
-
-    def run(self, call=""):
-        """How often each call was made, and what is wrong."""
-        with tempfile.TemporaryDirectory(prefix="failing") as place:
-            counts, work = pathlib.Path(place) / "counts", pathlib.Path(place) / "work"
-            counts.write_bytes(bytes(4096))
-            work.mkdir()
-            failing = {"FAILING_PROGRAM": self.name, "FAILING_COUNTS": str(counts), "FAILING_CALL": call}
-            environment = {**os.environ, "LD_PRELOAD": str(self.library), "TMPDIR": str(work), **failing}
-            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-            process = subprocess.Popen(self.command, cwd=work, env=environment, start_new_session=True, **pipes)
-            try:
-                out, err = process.communicate(timeout=LIMIT)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                out, err = process.communicate()
-                err += f"it hung for {LIMIT} s"
-            wrong = self.judge(process.returncode, out, err)
-            deadline = time.monotonic() + 20  # a killed child may still be on its way out
-            while (left := processes_of(place)) and time.monotonic() < deadline:
-                time.sleep(0.02)
-            for pid in left:
-                os.kill(pid, signal.SIGKILL)
-            wrong += [f"process {pid} is left" for pid in left]
-            wrong += [f"{file.name} is left" for file in work.iterdir() if file.name != "trace"]
-            lines = struct.iter_unpack("24sQ", counts.read_bytes()[:4064])
-            return {name.rstrip(b"\0").decode(): count for name, count in lines if count}, wrong, err
-
-    def judge(self, status, out, err):
-        if status == 0:
-            return [] if out.endswith("OK\n") else ["status 0 without OK"]
-        if status not in (1, 125, 126):
-            return [f"status {status}"]
-        return [] if WORDS.search(err) else [f"status {status} without a word"]
-
-    def failures(self):
-        counts, wrong, words = self.run()
-        if wrong or not counts:
-            sys.exit(f"{self.name} does not work without a failure: {wrong} {words}")
-        for name, count in counts.items():
-            numbers = range(1, count + 1)
-            if count > MOST:
-                numbers = [*numbers[: MOST // 2], *numbers[-MOST // 2 :]]
-            for error in ERRORS.get(name, ["EMFILE"]):
-                for number in numbers:
-                    yield name, number, error
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """Counts the calls of the program that FAILING_PROGRAM names, and makes FAILING_CALL fail."""
+    made = tmp_path_factory.mktemp("library") / "failing_calls.so"
+    flags = "-x", "c", "-O1", "-w", "-shared", "-fPIC"
+    subprocess.run([BUILT["cxx"], *flags, SOURCE, "-o", made, "-ldl"], check=True)
+    return made
 
 
-def main(vmmsim, compiler, *programs):
-    vmmsim, *programs = (pathlib.Path(file).resolve() for file in (vmmsim, *programs))
-    with tempfile.TemporaryDirectory() as place:
-        library = pathlib.Path(place) / "failing_calls.so"
-        flags = "-x", "c", "-O1", "-w", "-shared", "-fPIC"
-        subprocess.run([compiler, *flags, ROOT / "failing_calls.c", "-o", library, "-ldl"], check=True)
-        started = vmmsim, "--gpus", "2", "--trace", "trace"
-        tried = [Program(library, "vmmsim", *started, programs[0])]
-        tried += [Program(library, program.name, *started, program) for program in programs]
-        runs_in_all, found = 0, []
-        with concurrent.futures.ThreadPoolExecutor(2 * os.cpu_count()) as pool:
-            for program in tried:
-                runs = {
-                    pool.submit(program.run, f"{name}:{number}:{getattr(errno, error)}"): (name, number, error)
-                    for name, number, error in program.failures()
-                }
-                for run, (name, number, error) in runs.items():
-                    _, wrong, words = run.result()
-                    runs_in_all += 1
-                    if wrong:
-                        found.append(f"{program.name}, {name} number {number} fails with {error}: {wrong}\n{words}")
-    print("\n".join(found) or f"{runs_in_all} failures")
-    return 1 if found else 0
+def run(library, name, call=""):
+    """How often each call was made, and what is wrong."""
+    command = BUILT["vmmsim"], "--gpus", "2", "--trace", "trace", BUILT["ipc_fd" if name == "vmmsim" else name]
+    with tempfile.TemporaryDirectory(prefix="failing") as place:
+        counts, work = pathlib.Path(place) / "counts", pathlib.Path(place) / "work"
+        counts.write_bytes(bytes(4096))
+        work.mkdir()
+        failing = {"FAILING_PROGRAM": name, "FAILING_COUNTS": str(counts), "FAILING_CALL": call}
+        environment = {**os.environ, "LD_PRELOAD": str(library), "TMPDIR": str(work), **failing}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process = subprocess.Popen(command, cwd=work, env=environment, start_new_session=True, **pipes)
+        try:
+            out, err = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            err += f"it hung for {LIMIT} s"
+        wrong = wrong_end(process.returncode, out, err)
+        deadline = time.monotonic() + 20  # a killed child may still be on its way out
+        while (left := processes_of(place)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        wrong += [f"process {pid} is left" for pid in left]
+        wrong += [f"{file.name} is left" for file in work.iterdir() if file.name != "trace"]
+        lines = struct.iter_unpack("24sQ", counts.read_bytes()[:4064])
+        return {name.rstrip(b"\0").decode(): count for name, count in lines if count}, wrong, err
 
 
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+def wrong_end(status, out, err):
+    if status == 0:
+        return [] if out.endswith("OK\n") else ["status 0 without OK"]
+    if status not in (1, 125, 126):
+        return [f"status {status}"]
+    return [] if WORDS.search(err) else [f"status {status} without a word"]
+
+
+def failures(counts):
+    for name, count in counts.items():
+        numbers = range(1, count + 1)
+        if count > MOST:
+            numbers = [*numbers[: MOST // 2], *numbers[-MOST // 2 :]]
+        for error in ERRORS.get(name, ["EMFILE"]):
+            for number in numbers:
+                yield name, number, error
+
+
+@pytest.mark.parametrize("program", ["vmmsim", "ipc_fd", "ipc_ring"])
+def test_each_call_fails(library, program):
+    counts, wrong, words = run(library, program)
+    assert counts
+    assert wrong == [], words
+    found = []
+    with concurrent.futures.ThreadPoolExecutor(2 * os.cpu_count()) as pool:
+        runs = {
+            pool.submit(run, library, program, f"{name}:{number}:{getattr(errno, error)}"): (name, number, error)
+            for name, number, error in failures(counts)
+        }
+        for done, (name, number, error) in runs.items():
+            _, wrong, words = done.result()
+            if wrong:
+                found.append(f"{name} number {number} fails with {error}: {wrong}\n{words}")
+    print(len(runs), "failures")
+    assert not found, "\n".join(found)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT-0
-"""Clang's analysis of locks, which simulator/mutex.h has the words for, finds nothing: locks_test BUILD
+"""Clang's analysis of locks, which simulator/mutex.h has the words for, finds nothing.
 
-BUILD has compile_commands.json. Looked at is what the simulator is compiled from and has locks, each library at once:
-its headers are most of the work. And a mistake, which must be found.
+Looked at is what the simulator is compiled from and has locks, each library at once: its headers are most of the work.
+And a mistake, which must be found.
 """
 
 import concurrent.futures
@@ -16,6 +16,10 @@ import subprocess
 import sys
 import tempfile
 
+import pytest
+
+from vmmsim.tests.built import BUILT
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TIDY = pathlib.Path(sys.executable).with_name("clang-tidy")
 MISTAKE = """#include "mutex.h"
@@ -25,6 +29,8 @@ struct Guarded {
   int read() { return value; }
 };
 """
+
+pytestmark = pytest.mark.skipif(not TIDY.exists(), reason="no clang-tidy beside this Python; ./test.sh gets it")
 
 
 @functools.cache
@@ -36,10 +42,10 @@ def has_locks(path):
     return path.name == "mutex.h" or any(each.exists() and has_locks(each) for each in included)
 
 
-def libraries(build):
+def libraries():
     """Of each library: the sources with locks, and the compiler's options."""
     found = {}
-    for entry in json.loads((pathlib.Path(build) / "compile_commands.json").read_text()):
+    for entry in json.loads(pathlib.Path(BUILT["build"], "compile_commands.json").read_text()):
         library = re.search(r" -o \S+/(simulat\w+)\.dir/", entry["command"])
         if library and has_locks(pathlib.Path(entry["file"])):
             options = shlex.split(entry["command"].partition(" -o ")[0])[1:]
@@ -58,24 +64,14 @@ def findings(sources, options):
     return done.stdout + done.stderr if done.returncode else ""
 
 
-def main(build):
-    if not TIDY.exists():
-        print("SKIP: no clang-tidy beside this Python; ./test.sh gets it")
-        return 77
-    with tempfile.TemporaryDirectory() as place:
-        mistake = pathlib.Path(place) / "mistake.cc"
-        mistake.write_text(MISTAKE)
-        options = "-std=c++20", f"-I{ROOT}/simulator"
-        if "requires holding mutex 'lock'" not in findings([mistake], options):
-            return "the analysis does not find what is guarded and read without its lock"
-    found = libraries(build)
-    if len(found) < 5:
-        return f"not all libraries of the simulator are in {build}/compile_commands.json: {', '.join(found)}"
+def test_a_mistake_is_found(tmp_path):
+    (tmp_path / "mistake.cc").write_text(MISTAKE)
+    found = findings([tmp_path / "mistake.cc"], ["-std=c++20", f"-I{ROOT}/simulator"])
+    assert "requires holding mutex 'lock'" in found
+
+
+def test_nothing_is_found_in_the_simulator():
+    found = libraries()
+    assert len(found) >= 5, "not all libraries of the simulator are in compile_commands.json"
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        wrong = "".join(pool.map(lambda library: findings(*library), found.values()))
-    print(wrong or f"{sum(len(sources) for sources, _ in found.values())} sources")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+        assert "".join(pool.map(lambda library: findings(*library), found.values())) == ""
