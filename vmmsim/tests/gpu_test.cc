@@ -55,13 +55,15 @@ void free_heap(uint64_t address) { heaps -= address == heap_address; }
 }  // namespace memory
 
 static std::atomic<int> unordered_reads = 0;
+static std::string functions;  // that the kernel may call
 
 // Runs a kernel of `body`, on so many threads of each block, all of them in one cluster or in none; its parameters are
 // `a` and `b`. Returns its fault, or "".
 static std::string run(const std::string& body, uint64_t a, uint64_t b = 0, unsigned blocks = 1, unsigned threads = 1,
                        bool in_cluster = false) {
   auto text = std::make_shared<const ptx::Module>(ptx::parse(
-      ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 b)\n{\n"
+      ".version 9.0\n.target sm_90\n.address_size 64\n" + functions +
+      ".visible .entry k(.param .u64 a, .param .u64 b)\n{\n"
       ".reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .b16 %h<9>; .reg .f32 %f<9>; .reg .f64 %d<9>; .reg .pred %p<9>;\n"
       "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r8, %ctaid.x;\n" +
       body + "\nret;\n}\n"));
@@ -377,6 +379,20 @@ static void test_heap() {
   EXPECT(!too_large.allocate(1, 1));
 }
 
+// A call faults whose own frame does not fit into the stack any more: here the fourth, of 4096 bytes in all.
+static void test_stack() {
+  functions =
+      ".func itself(.param .b32 n)\n{\n.local .align 8 .b8 room[1016]; .reg .b32 %r<2>; .reg .pred %p<2>;\n"
+      "ld.param.u32 %r1, [n]; st.local.u32 [room], %r1; setp.eq.u32 %p1, %r1, 0;\n@%p1 ret;\nsub.u32 %r1, %r1, 1;\n"
+      "{ .param .b32 next; st.param.b32 [next], %r1; call itself, (next); }\nret;\n}\n";
+  const auto call = [](int depth) {
+    return run(
+        "{ .param .b32 n; mov.u32 %r1, " + std::to_string(depth) + "; st.param.b32 [n], %r1; call itself, (n); }", 0);
+  };
+  EXPECT(call(2).empty() && call(3).find("full, at 3 calls") != std::string::npos);
+  functions = "";
+}
+
 int main() {
   test_unknown("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned");
   test_unknown(".file 1 \"a.cu\" .loc 1 7 3 wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned", " (a.cu:7)");
@@ -418,6 +434,7 @@ int main() {
   test_aliases(address, address + memory::page_size);
   test_conversions();
   test_cluster();
+  test_stack();
   test_barriers();
   test_heap();
   gpu::stop();

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <initializer_list>
 #include <span>
@@ -73,6 +74,12 @@ std::string read(int gpu, uint64_t address, size_t size) {
   for_each_piece(gpu, address, size, CU_MEM_ACCESS_FLAGS_PROT_READ,
                  [&](const Piece& piece) { text.append(piece.bytes, piece.size); });
   return text;
+}
+// Whether a thread waits in a call.
+bool sleeps(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string stat;
+  return std::getline(file, stat) && stat.find(") S ") != stat.npos;
 }
 uint64_t map_new(uint64_t size, int gpu = 0, unsigned types = 0) {  // mapped and open, no handle left
   const Handle handle = create(size, on_gpu(gpu, types), 0);

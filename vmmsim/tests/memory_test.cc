@@ -488,6 +488,20 @@ void hopeful() {
   binder.join();
 }
 
+// No wait is hopeless while anybody may import the object from the fabric; an alarm would ring at once.
+void on_the_fabric() {
+  constexpr auto fabric = CU_MEM_HANDLE_TYPE_FABRIC;
+  const Handle object = multicast_create(team_of(2, page, fabric)), memory = create(page, on_gpu(0, fabric), 0);
+  multicast_add_device(object, 0);
+  export_fabric(object, 0);
+  std::atomic<pid_t> id = 0;
+  std::thread binder([&] { id = gettid(), multicast_bind(object, {}, 0, memory, 0, page, 0); });
+  this_thread_makes_no_calls();
+  while (!sleeps(id)) std::this_thread::yield();
+  multicast_add_device(object, 1);
+  binder.join();
+}
+
 // Threads, each with its own memory, while all of them look into the page tables.
 void threads() {
   const uint64_t before = free_of(0);
@@ -628,6 +642,7 @@ const struct Case {
     {"multicast_objects", multicast_objects, false, four_gpus},
     {"multicast_of_processes", multicast_of_processes, false, four_gpus},
     {"hopeful", hopeful, false, {}},
+    {"on_the_fabric", on_the_fabric, false, {}},
     {"joiner", joiner, true, {}},
     {"hopeless", hopeless, true, {}},
     {"threads", threads, false, {}},
@@ -657,7 +672,7 @@ int main(int argc, char** argv) {
   }
   // QEMU's user emulation has no robust mutexes, and a thread of its own, which never waits.
   const std::set<std::string_view> not_emulated = {"processes", "multicast_objects", "multicast_of_processes",
-                                                   "hopeful", "lost_lock"};
+                                                   "hopeful",   "on_the_fabric",     "lost_lock"};
   int failures = 0;
   for (const Case& each : cases) {
     if (each.is_role || (argc > 1 && std::strcmp(each.name, argv[1]))) continue;

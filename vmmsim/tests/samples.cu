@@ -235,6 +235,34 @@ static void test_peers() {
   CHECK(cudaFreeHost(told));
 }
 
+// Two contexts of a GPU may both use another GPU's memory; the one that no longer does takes no right from the other.
+static void test_peers_of_contexts() {
+  CUcontext first, second, theirs;
+  int *there, found = 0;
+  CHECK(cudaSetDevice(1));
+  CHECK(cudaMalloc(&there, sizeof *there));
+  CHECK(cuCtxGetCurrent(&theirs));
+  CHECK(cudaSetDevice(0));
+  CHECK(cuCtxGetCurrent(&first));
+  CHECK(cuCtxEnablePeerAccess(theirs, 0));
+#if CUDA_VERSION >= 13000
+  CHECK(cuCtxCreate(&second, nullptr, 0, 0));
+#else
+  CHECK(cuCtxCreate(&second, 0, 0));
+#endif
+  CHECK(cuCtxEnablePeerAccess(theirs, 0));
+  CHECK(cuCtxSetCurrent(first));
+  CHECK(cuCtxDisablePeerAccess(theirs));
+  CHECK(cuCtxSetCurrent(second));
+  write<<<1, 1>>>(there, 7);
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cuCtxDestroy(second));
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaMemcpy(&found, there, sizeof found, cudaMemcpyDefault));
+  EXPECT(found == 7, "it is %d", found);
+  CHECK(cudaFree(there));
+}
+
 // --- Occupancy ----------------------------------------------------------------------------------------------------
 
 __global__ void many_variables(float* data) {
@@ -259,6 +287,7 @@ int main() {
   test_words();
   test_advice();
   test_peers();
+  test_peers_of_contexts();
   test_occupancy();
   std::puts("OK");
 }

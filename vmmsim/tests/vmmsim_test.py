@@ -2,6 +2,7 @@
 """vmmsim does what its options say, passes signals on and leaves nothing."""
 
 import contextlib
+import ctypes
 import fcntl
 import itertools
 import os
@@ -89,6 +90,17 @@ class TestVmmsim(VmmsimCase):
         for path in (LIBRARIES / "machines").glob("*.conf"):
             self.ends(vmmsim("--machine", path.stem, "true"), 0)
 
+    def test_peers_without_atomics(self):
+        """GPUs that reach each other do not all have atomics between them."""
+        whole = self.scratch / "whole.conf"
+        whole.write_text((LIBRARIES / "machines" / "h200x8.conf").read_text())
+        less = self.scratch / "less.conf"
+        less.write_text(whole.read_text() + "peer_atomics = no\n")
+        script = COUNT + "for what in (2, 3): d.cuDeviceGetP2PAttribute(ctypes.byref(n), what, 0, 1); print(n.value)\n"
+        for machine, atomics in (whole, "1"), (less, "0"):
+            done = vmmsim("--machine", machine, sys.executable, "-c", script)
+            assert done.stdout.split() == ["0", "0", "8", "1", atomics], done
+
     def test_fail(self):
         script = COUNT + "print(d.cuDeviceGetCount(ctypes.byref(n)), d.cuDeviceGetCount(ctypes.byref(n)))\n"
         for error in ("CUDA_ERROR_UNKNOWN", "cudaErrorUnknown", "999"):
@@ -117,6 +129,20 @@ class TestVmmsim(VmmsimCase):
             told = [(line["nth"], line["arguments"]) for line in self.trace() if line["call"] == "exit"]
             left = [] if status is None else [(1, {"status": status, "descriptors": [], "sockets": []})]
             assert told == left, end
+
+    def test_trace_of_sockets(self):
+        """An end tells of the sockets and pipes that are still open, but for the standard ones."""
+        script = "import os; print(os.pipe()); os.dup2(3, 0)\n" + COUNT
+        done = vmmsim("--trace", "trace.json", sys.executable, "-c", script, cwd=self.scratch)
+        assert done.stdout.startswith("(3, 4)\n"), done
+        assert self.trace()[-1]["arguments"] == {"status": 0, "descriptors": [], "sockets": [3, 4]}
+
+    def test_trace_of_sleeps(self):
+        """Those that took no time are told; of a loop's, which may have no end, not all."""
+        script = "import time\n" + COUNT + "for _ in range(70): time.sleep(1)"
+        vmmsim("--adversarial-timing", "--trace", "trace.json", sys.executable, "-c", script, cwd=self.scratch)
+        told = [line["nth"] for line in self.trace() if line["call"] == "sleep"]
+        assert told == list(range(1, 65))
 
     def test_trace_of_descriptors(self):
         """A close is told of descriptors that hold memory, and of no others."""
@@ -300,6 +326,19 @@ class TestVmmsim(VmmsimCase):
         self.ends(vmmsim("text", cwd=self.scratch), 127, stderr=["there is no such program"])
         self.ends(vmmsim(self.scratch), 126, stderr=["it is a directory"])
         self.ends(vmmsim("text", environment={"PATH": f"/no/such:{self.scratch}"}), 126, stderr=["Exec format error"])
+
+    def test_a_directory_that_may_not_be_searched(self):
+        closed = self.scratch / "closed"
+        closed.mkdir(0)
+        libc = ctypes.CDLL(None)
+
+        def lose_root_s_rights():  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: gone with the next exec, if it had them
+            for capability in 1, 2:
+                libc.prctl(24, capability, 0, 0, 0)
+
+        for word, path in (closed / "text", os.environ["PATH"]), ("text", f"{closed}:/no/such"):
+            done = vmmsim(word, environment={"PATH": path}, preexec_fn=lose_root_s_rights)
+            self.ends(done, 126, stderr=["cannot be executed: Permission denied"])
 
     def test_what_follows_the_program_is_its_own(self):
         script = self.scratch / "script"
