@@ -61,7 +61,7 @@ class ArrowDrawing extends Drawing {
   place(y) {
     const [above, below] = this.sides();
     const middle = this.count > 1 ? (region) => this.above_memory(region) : null;
-    for (const regions of [above, below]) place_above(regions, this.measures, this.width, middle);
+    for (const regions of [above, below]) place_regions(regions, this.measures, this.width, 0.5, middle);
     this.above = this.strip_of(above, y, 0, true);
     this.below = null;
     this.place_panels(this.above.end + this.room_for_arrows(above), [...above, ...below]);

@@ -37,11 +37,11 @@ class Held {
   *thing(kind, size, device, born, died, name = "", number = 0) {
     const is_left = died && died <= this.at;
     if (born > this.at || (is_left && this.steps[died - 1].call != "exit")) return;
-    const until = is_left ? died - 1 : this.at, is_used = ([, , , , from, to]) => is_there(until, from, to);
-    const is_idle = kind == "memory" && !this.data.mapped_of[number]?.some(is_used);
-    const inside = kind == "reservations" ? this.data.now_mapped(number, until) : [];
-    yield { kind, size, device, born, ended: is_left ? died : 0, name, is_idle,
-      mapped: sum(inside.map(([, , length]) => length)) };
+    const until = is_left ? died - 1 : this.at;
+    const all = { memory: this.data.mapped_of, reservations: this.data.mapped_in }[kind]?.[number] ?? [];
+    const mapped = now_of(all, until);
+    yield { kind, size, device, born, ended: is_left ? died : 0, name, is_idle: kind == "memory" && !mapped.length,
+      mapped: sum(mapped.map(([, , length]) => length)) };
   }
 
   parts() {
@@ -147,14 +147,13 @@ class Held {
     return row;
   }
   opener(its, depth, words) {
-    const button = make("button", { type: "button", "aria-expanded": "false", "aria-label": `Open ${words}` }, "▸");
-    button.addEventListener("click", () => {
+    const button = make_button("▸", () => {
       const row = button.closest("tr"), opens = button.textContent == "▸";
       if (opens) return row.after(...this.open(row, its, depth));
       while (row.nextElementSibling?.dataset.depth > depth) row.nextElementSibling.remove();
       button.setAttribute("aria-expanded", false);
       button.textContent = "▸";
-    });
+    }, { "aria-expanded": "false", "aria-label": `Open ${words}` });
     return button;
   }
   // The rows in a row: by what called it; or, if that is the same for all, each by itself.

@@ -144,33 +144,22 @@ function set_widths(regions, measures, width) {
   }
   return gaps.length ? 0 : spare;
 }
-function place_parts(regions) {
-  for (const region of regions) {
-    let x = region.x + INSET;
-    for (const part of region.parts) {
-      part.x = x;
-      x += part.width;
-    }
-  }
-}
-function place_from_left(regions, measures, width) {
-  set_widths(regions, measures, width);
-  let x = GUTTER;
-  for (const region of regions) {
-    region.x = x;
-    x += region.width + GAP;
-  }
-  place_parts(regions);
-}
-// Each with its middle where middle(region) is, or without that in the middle of all.
-function place_above(regions, measures, width, middle) {
-  let x = GUTTER + set_widths(regions, measures, width) / 2;
+// Each with its middle where middle(region) is, or without that side by side; what is left over is on the left of all
+// by this share.
+function place_regions(regions, measures, width, share, middle = null) {
+  let x = GUTTER + share * set_widths(regions, measures, width);
   for (const region of regions) {
     region.wanted = middle ? middle(region) : x + region.width / 2;
     x += region.width + GAP;
   }
   pack(regions, GUTTER, width - MARGIN, GAP);
-  place_parts(regions);
+  for (const region of regions) {
+    x = region.x + INSET;
+    for (const part of region.parts) {
+      part.x = x;
+      x += part.width;
+    }
+  }
 }
 // Where an offset would be, to scale.
 const x_of = (region, offset) => region.x + INSET + offset / region.size * (region.width - 2 * INSET);

@@ -44,13 +44,11 @@ class List {
     const kinds = { all: "All", changes: "✚ changes", errors: "✖ errors", answered: "↷ answered",
       launches: "▸ launches" };
     for (const [kind, words] of Object.entries(kinds))
-      if (kind == "all" || this.steps.some(is_kind[kind])) this.chip(words, kind);
-  }
-  chip(words, kind) {
-    const button = make("button", { type: "button" });
-    button.addEventListener("click", () => this.choose(this.chosen.kind = kind));
-    this.chips.push({ button, words, kind });
-    this.filter.append(button);
+      if (kind == "all" || this.steps.some(is_kind[kind])) {
+        const button = make_button(words, () => this.choose(this.chosen.kind = kind));
+        this.chips.push({ button, words, kind });
+        this.filter.append(button);
+      }
   }
   fold() {
     const calls = make("details", { class: "vmm-calls" }, make("summary", {}, "The calls, listed"));

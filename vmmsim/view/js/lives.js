@@ -27,17 +27,12 @@ class Lives {
     return [born, died, ...inside.flatMap(steps_of_mapping), ...memories.flatMap((nth) => this.steps_of_memory(nth))]
       .sort((a, b) => a - b);
   }
-  now_mapped(number, at) {
-    return this.mapped_in[number].filter(([, , , , born, died]) => is_there(at, born, died));
-  }
-
   // What a pin of a picture means: r3,5-7 are reservations, r3:0:4096 a part of one, m4 memory.
   meant(pin, at) {
     const [numbers, offset, size] = pin.slice(1).split(":");
     if (pin[0] == "m") {
       const memory = new Set(in_ranges(numbers)), mapped = [...memory].flatMap((nth) => this.mapped_of[nth] ?? []);
-      const now = mapped.filter(([, , , , born, died]) => is_there(at, born, died));
-      return { memory, reservations: new Set(now.map(([number]) => number)), is_whole: false };
+      return { memory, reservations: new Set(now_of(mapped, at).map(([number]) => number)), is_whole: false };
     }
     const is_in = ([, from, length, , born, died]) => born <= at && (!died || died >= at)  // or is unmapped now
       && (offset == null || (from < +offset + +size && from + length > +offset));

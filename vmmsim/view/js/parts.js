@@ -36,6 +36,11 @@ function make(tag, attributes = {}, ...inside) {
   element.append(...inside);
   return element;
 }
+function make_button(text, does, attributes = {}) {
+  const button = make("button", { type: "button", ...attributes }, text);
+  button.addEventListener("click", does);
+  return button;
+}
 function grouped(things, key_of) {
   const groups = new Map();
   for (const thing of things) {

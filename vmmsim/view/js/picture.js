@@ -117,8 +117,7 @@ class Picture {
     };
     const parts = [...is_whole ? [] : lives(memory, (nth) => this.life_of_memory(nth)),
       ...lives(reservations, (number) => this.life_of_reservation(number))];
-    const close = make("button", { type: "button", "aria-label": "Unpin" }, "×");
-    close.addEventListener("click", () => this.pin(null));
+    const close = make_button("×", () => this.pin(null), { "aria-label": "Unpin" });
     this.life.replaceChildren(close, ...parts.length ? parts : [make("p", {}, words)]);
   }
   life_of_reservation(number) {

@@ -47,7 +47,7 @@ class RowDrawing extends Drawing {
       y += 20;
     }
     for (const row of this.rows({ regions })) {
-      place_from_left(row, this.measures, this.width);
+      place_regions(row, this.measures, this.width, 0);
       const strip = new Strip(row, this.measures, lanes_of(row, ["access"], rights_in_words), y);
       this.strip(strip);
       y = strip.end + 8;

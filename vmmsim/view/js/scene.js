@@ -5,6 +5,7 @@ const rights_of = { 0: "no access", 1: "read", 3: "read-write" };
 const in_words = { fd: "exported as an fd", fabric: "exported as 64 bytes" };
 
 const is_there = (at, born, died) => born <= at && (!died || died > at);
+const now_of = (mappings, at) => mappings.filter(([, , , , born, died]) => is_there(at, born, died));
 const change = (was, is) => is ? (was ? KEPT : NEW) : was ? GONE : "";
 const right = (flags) => rights_of[flags] ?? String(flags);
 const kind_of = (flags) => `vmm-${!(flags in rights_of) ? "box" : flags ? right(flags) : "none"}`;
@@ -129,8 +130,7 @@ class Scene {
       const its = this.status(born, died);
       if (its && !bound.some(([number]) => number == other)) bound.push([other, its]);
     }
-    const mapped = (lives.mapped_of[nth] ?? []).filter(([, , , , born, died]) => is_there(to, born, died));
-    return { nth, size, device, is_multicast, status, handles, mapped, steps,
+    return { nth, size, device, is_multicast, status, handles, mapped: now_of(lives.mapped_of[nth] ?? [], to), steps,
       bound: bound.sort((one, other) => one[0] - other[0]),
       exports: this.new_of(more.exports ?? []), source_unknown: Boolean(more.source_unknown),
       team: team.filter(([step]) => step <= to).map(([, device]) => device).sort((one, other) => one - other),

@@ -6,7 +6,7 @@ function uses(lives, at) {
   const gpus = [], processes = [];  // [who, whose, number]
   lives.reservations.forEach(([process, , , , born, died], number) => {
     if (!is_there(at, born, died)) return;
-    for (const [, , , nth, , , granted] of lives.now_mapped(number, at)) {
+    for (const [, , , nth, , , granted] of now_of(lives.mapped_in[number], at)) {
       const [, device, is_multicast, , steps] = lives.memory[nth - 1], last = new Map();
       if (is_multicast) continue;
       for (const [step, who, flags] of granted) if (step <= at) last.set(who, flags);

@@ -238,11 +238,7 @@ class MemoryStrip {
   add_tools() {
     const both = this.element.dataset.of && this.element.closest(".vmm-both");
     if (both?.strips) return;  // those of one are of both
-    const button = (text, name, does) => {
-      const made = make("button", { type: "button", "aria-label": name, title: name }, text);
-      made.addEventListener("click", does);
-      return made;
-    };
+    const button = (text, name, does) => make_button(text, does, { "aria-label": name, title: name });
     const [calls, time] = [["Calls", false], ["Time", true]].map(([text, is_by_time]) =>
       button(text, `The axis: ${text.toLowerCase()}`, () => this.show_axis(is_by_time)));
     this.by = [calls, time];
