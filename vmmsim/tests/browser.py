@@ -4,10 +4,14 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 
 import pytest
+
+from vmmsim.view.frames import steps
+from vmmsim.view.page import page
 
 BROWSERS = ("chromium", "google-chrome")
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
@@ -174,3 +178,31 @@ class BrowserTest:
     def focused(self, script):
         """The script's value for the element that has the focus."""
         return self.page.evaluate(f"(({script}))(document.activeElement)")
+
+
+class ViewTest(BrowserTest):
+    """Tests of views, whose pages they write."""
+
+    @classmethod
+    def setup_class(cls):
+        super().setup_class()
+        cls.scratch = cls.scratch_directory()
+
+    @classmethod
+    def page_of(cls, recording, name):
+        """The file, and the steps in it."""
+        file, found = cls.scratch / f"{name}.html", steps(recording)
+        file.write_text(page(recording, found))
+        return file, found
+
+    def at(self, fragment="#step=1", file=None, width=1440):
+        self.page.goto("about:blank")  # or a new fragment alone would open nothing
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.goto((file or self.file).as_uri() + fragment)
+        self.page.wait_for_function("!document.querySelector('.vmm-view:not(.vmm-live)')")
+
+    def step(self):
+        return int(re.match(r"step (\d+)", self.page.locator(".vmm-number").first.inner_text())[1])
+
+    def button(self, name):
+        return self.page.get_by_role("button", name=name, exact=True)

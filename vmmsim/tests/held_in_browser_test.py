@@ -4,11 +4,9 @@
 
 import re
 
-from vmmsim.tests.browser import BrowserTest
+from vmmsim.tests.browser import ViewTest
 from vmmsim.tests.sample import MIB, Writer
 from vmmsim.view.compare import page_of_two
-from vmmsim.view.frames import steps
-from vmmsim.view.page import page
 
 BEST_PRACTICES = ["heading-order", "landmark-unique", "landmark-no-duplicate-main", "page-has-heading-one"]
 
@@ -29,21 +27,14 @@ def pool():
     return writer
 
 
-class TestHeld(BrowserTest):
+class TestHeld(ViewTest):
     @classmethod
     def setup_class(cls):
         super().setup_class()
-        cls.scratch = cls.scratch_directory()
         recording = pool().recording()
-        run = recording, steps(recording)
-        cls.one, cls.two = cls.scratch / "one.html", cls.scratch / "two.html"
-        cls.one.write_text(page(*run))
-        cls.two.write_text(page_of_two([run, run]))
-
-    def at(self, address, file=None):
-        self.page.goto("about:blank")
-        self.page.goto((file or self.one).as_uri() + address)
-        self.page.locator(".vmm-held table").first.wait_for()
+        cls.file, found = cls.page_of(recording, "one")
+        cls.two = cls.scratch / "two.html"
+        cls.two.write_text(page_of_two([(recording, found)] * 2))
 
     def rows(self, kind):
         return [
@@ -90,8 +81,7 @@ class TestHeld(BrowserTest):
         for _ in range(2):  # in a library's function that has no name, in the main thread
             writer.create(64 * MIB)
             writer.lines[-1]["callers"] = ["libcudart.so.13+0x8", "libblas.so.3+0x9", "pool+0x7"]
-        recording, file = writer.recording(), self.scratch / "threads.html"
-        file.write_text(page(recording, steps(recording)))
+        file, _ = self.page_of(writer.recording(), "threads")
         self.at("#step=6,held", file)
         self.open_row("main.cu:7 in train, in other threads")
         words = [row[3].partition(" cuMemCreate")[0] for row in self.rows("memory")]
@@ -124,7 +114,7 @@ class TestHeld(BrowserTest):
         self.at("#step=7,held")
         self.page.get_by_text("Open descriptors: 1").click()
         assert re.search(r" 9, of #4, cuMemExportToShareableHandle, step 5$", self.rows("descriptors")[0][3])
-        self.page.goto(self.one.as_uri() + "#step=8,held")
+        self.page.goto(self.file.as_uri() + "#step=8,held")
         self.page.get_by_text("Nothing.").wait_for()
         assert self.page.locator(".vmm-held :is(h2, h3)").all_inner_texts() == ["Left at the end, step 8"]
 

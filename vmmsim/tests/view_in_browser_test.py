@@ -6,7 +6,6 @@ in it, what is said of a range and what pins it; two widths, light and dark, wit
 that tries to become tags; and how fast 4,160 calls are.
 """
 
-import collections
 import html
 import pathlib
 import re
@@ -14,48 +13,26 @@ import re
 import pytest
 
 from vmmsim.tests import sample
-from vmmsim.tests.browser import BrowserTest
+from vmmsim.tests.browser import ViewTest
 from vmmsim.tests.sample import BASE, EVIL, MIB
 from vmmsim.trace.model import Machine
 from vmmsim.trace.recording import Recording
-from vmmsim.view import page as view
-from vmmsim.view.frames import steps
 from vmmsim.view.pictures import of_steps
-from vmmsim.view.sizes import size_text
 
 RECORDINGS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "recordings"
 
 
-class TestViews(BrowserTest):
+class TestViews(ViewTest):
     @classmethod
     def setup_class(cls):
         super().setup_class()
-        cls.scratch = cls.scratch_directory()
         cls.short = sample.short()
-        cls.file, _ = cls.page_of(cls.short, "short")
+        cls.file, _ = cls.page_of(cls.short.recording(), "short")
         cls.last = len(cls.short.lines)
 
-    @classmethod
-    def page_of(cls, writer, name):
-        recording = writer.recording()
-        file, found = cls.scratch / f"{name}.html", steps(recording)
-        file.write_text(view.page(recording, found))
-        return file, found
-
-    def open(self, file=None, fragment="#step=1", width=1440):
-        self.page.goto("about:blank")  # or a new fragment alone would open nothing
-        self.page.set_viewport_size({"width": width, "height": 900})
-        self.page.goto((file or self.file).as_uri() + fragment)
-        self.page.wait_for_selector(".vmm-live")
-
-    def step(self):
-        return self.page.locator(".vmm-number").first.inner_text()
-
     def expect_step(self, number, more=""):
-        assert re.search(rf"^step {number} of {self.last}(, \d+{more})?$", self.step())
-
-    def button(self, name):
-        return self.page.get_by_role("button", name=name, exact=True)
+        said = self.page.locator(".vmm-number").inner_text()
+        assert re.search(rf"^step {number} of {self.last}(, \d+{more})?$", said)
 
     def expect_drawn(self, number, svg):
         """The picture has these texts, and as many other elements."""
@@ -103,7 +80,7 @@ class TestViews(BrowserTest):
     # --- Stepping
 
     def test_every_control(self):
-        self.open()
+        self.at()
         ends = {name: self.button(name) for name in ("First", "Back", "Forward", "Last")}
 
         def disabled():
@@ -138,7 +115,7 @@ class TestViews(BrowserTest):
         assert cursor["x"] == pytest.approx(box["x"] + box["width"] * 8.5 / self.last, abs=2)
 
     def test_each_key(self):
-        self.open()
+        self.at()
         for key, wanted in (
             *(("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("End", self.last), ("Home", 1)),
             *(("n", 2), ("n", 3), ("p", 2), ("r", 9), ("n", 10), ("R", 9), ("Shift+ArrowRight", 9), ("Control+n", 9)),
@@ -173,7 +150,7 @@ class TestViews(BrowserTest):
             writer.allocate(0x10000 * i, (3 + i) * MIB)
             writer.launch()
         writer.deallocate(0)
-        file, found = self.page_of(writer, "strip")
+        file, found = self.page_of(writer.recording(), "strip")
         machine, wanted = Machine(strict=False), []
         for line in writer.lines:
             machine.line(line)
@@ -181,7 +158,7 @@ class TestViews(BrowserTest):
             mapped = sum(one.size for one in memory if one.mapped)
             blocks = sum(size for size, _, _ in machine.processes[1].blocks.values())
             wanted.append((sum(one.size for one in memory) + blocks, sum(one.size for one in memory), mapped))
-        self.open(file)
+        self.at("#step=1", file)
         top, count = max(wanted)[0], len(wanted)
         for column, kind in enumerate(("ordinary", "idle", "mapped")):
             path = self.page.locator(f".vmm-lane path.vmm-{kind}").get_attribute("d")
@@ -224,65 +201,55 @@ class TestViews(BrowserTest):
         return {title: {(kind, line): size for of, kind, line, size in memory if of == title} for title in titles}
 
     def test_who_holds_what(self):
-        """By line of the program, at the peak and at the end; here added up anew."""
-        writer = sample.chunks(6, stay=False)
+        """By line of the program, at the peak and at the end, and what a process left that ended before."""
+        writer = sample.Writer(places={}, sources={})
+        for _ in range(2):
+            writer.create(2 * MIB)
         writer.allocate(0x10000, 3 * MIB)
         writer.create(4 * MIB, 1, pid=2, device=1)
         writer.allocate(0x10000, 7 * MIB, 1, pid=2, device=1)
         writer.call("exit", {"status": 0}, result="", pid=2)
-        ended = len(writer.lines)
-        writer.create(2 * MIB)
+        writer.create(5 * MIB)
         writer.lines[-1] |= {"thread": 9, "callers": ["libpool.so+0x5"]}
         writer.deallocate(0x10000)
-        writer.called_at(lambda number: ("grow.cu", 10 + number % 4, "main"))
+        writer.called_at(lambda number: ("grow.cu", 10 + number, "main"))
         writer.about["places"]["libpool.so+0x5"] = [["", 0, "pool::grow()"]]
-        numbers = {id(line): number for number, line in enumerate(writer.lines, 1)}
-
-        def whose(line):
-            at = f"grow.cu:{10 + numbers[id(line)] % 4} in main"
-            if line["thread"] == 9:
-                at = f"grow.cu:{10 + (ended - 3) % 4} in main, in other threads"
-            return f"process {line['pid']}: {at}"
-
-        machine, made, wanted = Machine(strict=False), {}, [{}]
-        for line in writer.lines:
-            machine.line(line)
-            made |= {(line["pid"], int(each["address"], 16)): line for each in line["changes"] if "shared" in each}
-            rows = collections.Counter()
-            for one in machine.memory:
-                rows["VMM memory", whose(one.made)] += one.size * one.lives()
-            for pid, process in machine.processes.items():
-                for at, (size, _, _) in process.blocks.items():
-                    rows["Ordinary memory", whose(made[pid, at])] += size
-            wanted.append({row: size_text(size) for row, size in rows.items() if size})
-        file, _ = self.page_of(writer, "held")
-        self.open(file)
-        self.last, peak = len(writer.lines), ended + 1
-        of_the_second = {row: size for row, size in wanted[ended - 1].items() if row[1].startswith("process 2")}
-        ends = {f"Left by process 2, which ended in step {ended}": of_the_second}
+        file, _ = self.page_of(writer.recording(), "held")
+        self.at("#step=1", file)
+        self.last, of_one, of_two = 8, "process 1: grow.cu", "process 2: grow.cu"
+        memory = {
+            ("VMM memory", f"{of_one}:11 in main"): "2 MiB",
+            ("VMM memory", f"{of_one}:12 in main"): "2 MiB",
+            ("VMM memory", f"{of_one}:13 in main, in other threads"): "5 MiB",
+        }
+        ordinary = {("Ordinary memory", f"{of_one}:13 in main"): "3 MiB"}
+        of_the_second = {
+            ("VMM memory", f"{of_two}:14 in main"): "4 MiB",
+            ("Ordinary memory", f"{of_two}:15 in main"): "7 MiB",
+        }
+        ends = {"Left by process 2, which ended in step 6": of_the_second}
         self.page.locator(".vmm-matters a", has_text="MiB at step").first.click()
-        self.expect_step(peak)
-        assert self.held_in_page() == {f"Held in step {peak}": wanted[peak], **ends}
+        self.expect_step(7)
+        assert self.held_in_page() == {"Held in step 7": memory | ordinary, **ends}
         self.expect_accessible()
         end = self.page.locator(".vmm-matters a").last
-        assert end.inner_text() == "14 MiB of GPU 0, 4 MiB and 7 MiB ordinary of GPU 1"
+        assert end.inner_text() == "9 MiB of GPU 0, 4 MiB and 7 MiB ordinary of GPU 1"
         end.click()
-        left = {f"Left at the end, step {self.last}": wanted[self.last], **ends}
+        left = {"Left at the end, step 8": memory, **ends}
         assert self.held_in_page() == left
-        self.page.wait_for_url(f"**#step={self.last},held")
+        self.page.wait_for_url("**#step=8,held")
         self.page.locator(".vmm-held a").first.click()
-        self.expect_step(2)
+        self.expect_step(7)
         assert not self.page.locator(".vmm-held").is_visible(), "a link to a step does not show its picture"
         self.page.go_back()
-        self.expect_step(self.last)
+        self.expect_step(8)
         assert self.held_in_page() == left
 
     def test_the_library_s_functions_above_the_line_of_a_python_program(self):
-        file = self.scratch / "sleep.html"
         recording = Recording.read(RECORDINGS / "sleep.jsonl.gz")
-        file.write_text(view.page(recording, steps(recording)))
+        file, _ = self.page_of(recording, "sleep")
         number = next(nth for nth, line in enumerate(recording.lines, 1) if line["call"] == "cudaLaunchKernel")
-        self.open(file, f"#step={number}")
+        self.at(f"#step={number}", file)
         assert self.page.locator(".vmm-ran").inner_text().strip().startswith("weights = [torch.randn(")
         functions = self.page.locator(".vmm-callers li b").all_inner_texts()
         assert functions[0] == "native::distribution_nullary_kernel"
@@ -291,11 +258,9 @@ class TestViews(BrowserTest):
 
     def test_a_fault_of_a_real_program(self):
         """Nothing hides it, nothing is cut without a sign of that, and what is left out has its colour."""
-        file = self.scratch / "generate.html"
-        recording = Recording.read(RECORDINGS / "generate.jsonl.gz")
-        file.write_text(view.page(recording, steps(recording)))
-        self.open(file, "", width=1280)
-        assert self.step() == "step 2867 of 2868 at 1.0125 s"
+        file, _ = self.page_of(Recording.read(RECORDINGS / "generate.jsonl.gz"), "generate")
+        self.at("", file, width=1280)
+        assert self.page.locator(".vmm-number").inner_text() == "step 2867 of 2868 at 1.0125 s"
         assert self.button("✖ errors (2)").is_visible(), "a refusal that is answered counts as an error"
         rest = self.page.locator(".vmm-scroll rect:has(+ text:text('15 more'))")
         assert rest.get_attribute("class") == "vmm-box vmm-gpu0"
@@ -316,7 +281,7 @@ class TestViews(BrowserTest):
             assert self.page.locator(".vmm-source").bounding_box()["height"] > 70
 
     def test_what_a_step_shows(self):
-        self.open(fragment="#step=3")
+        self.at("#step=3")
         caption = self.page.locator(".vmm-caption")
         assert caption.get_attribute("aria-live") == "polite"
         assert "cuMemCreate" in caption.inner_text()
@@ -357,7 +322,7 @@ class TestViews(BrowserTest):
             ("#other", 9),
         ):
             with subtests.test(fragment):
-                self.open(fragment=fragment)
+                self.at(fragment)
                 self.expect_step(wanted)
                 said, words = self.page.locator(".vmm-no-step"), fragment.partition("=")[2]
                 assert said.is_visible() == (words not in ("4", ""))
@@ -367,7 +332,7 @@ class TestViews(BrowserTest):
                     self.page.wait_for_url(f"**#step={wanted}")
                     self.page.keyboard.press("ArrowLeft" if wanted > 1 else "ArrowRight")
                     assert not said.is_visible()
-        self.open()
+        self.at()
         self.button("Forward").click()
         self.page.wait_for_url("**#step=2")
         self.button("Forward").click()
@@ -393,7 +358,7 @@ class TestViews(BrowserTest):
             frame.get_by_text(f"step {number} of {self.last}").wait_for()
 
     def test_the_list_of_calls(self):
-        self.open()
+        self.at()
         listed, entries = self.page.get_by_role("listbox"), self.page.get_by_role("option")
 
         def expect_listed(numbers):
@@ -447,7 +412,7 @@ class TestViews(BrowserTest):
         assert self.button(f"All ({self.last})").get_attribute("aria-pressed") == "true"
 
     def test_what_is_said_of_a_range(self):
-        self.open(fragment="#step=5")
+        self.at("#step=5")
         tip, ranges = self.page.locator(".vmm-sight .vmm-tip"), self.page.locator(".vmm-scroll [data-about]")
         assert not tip.is_visible()
         ranges.first.hover(position={"x": 4, "y": 4})
@@ -473,7 +438,7 @@ class TestViews(BrowserTest):
         assert self.focused("(one) => Boolean(one.closest('.vmm-scroll'))"), "a step takes the focus away"
 
     def test_a_range_that_is_pinned(self):
-        self.open(fragment="#step=7")
+        self.at("#step=7")
         life = self.page.locator(".vmm-life")
         assert not life.is_visible()
         part = self.page.locator('.vmm-scroll [data-pin="r0:0:2097152"]')
@@ -500,7 +465,7 @@ class TestViews(BrowserTest):
     # --- How it looks
 
     def test_every_look(self, subtests):
-        self.open(fragment="#step=9")
+        self.at("#step=9")
         for width in (1440, 390):
             for theme, paper in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(19, 20, 22)")):
                 with subtests.test(f"{width} pixels, {theme}"):
@@ -525,7 +490,7 @@ class TestViews(BrowserTest):
             assert drawn["height"] > 0.9 * frame["height"], "the picture does not use its room"
 
     def test_on_paper(self):
-        self.open(fragment="#step=5")
+        self.at("#step=5")
         self.page.emulate_media(media="print", color_scheme="dark")
         box = self.page.locator(".vmm-scroll .vmm-box").first
         assert box.evaluate("(element) => getComputedStyle(element).fill") == "rgb(255, 255, 255)"
@@ -550,18 +515,18 @@ class TestViews(BrowserTest):
     # --- What is in it
 
     def test_a_recording_stays_text(self):
-        self.open()
+        self.at()
         for _ in range(self.last):
             self.page.locator(".vmm-source, .vmm-list").last.press("ArrowRight")
             self.expect_nothing_ran()
         assert EVIL in self.page.locator(".vmm-about").inner_text()
-        self.open(fragment="#step=9")
+        self.at("#step=9")
         assert EVIL in self.page.locator(".vmm-refused-words").inner_text()
         assert EVIL in self.page.locator(".vmm-source div").nth(2).inner_text()
         assert self.page.locator("script").count() == 2, "the steps, and what shows them"
 
     def test_a_recording_of_nothing(self):
-        file, _ = self.page_of(sample.Writer(), "nothing")
+        file, _ = self.page_of(sample.Writer().recording(), "nothing")
         self.page.goto(file.as_uri())
         assert "0 calls" in self.page.locator(".vmm-about").inner_text()
         assert self.page.locator(".vmm-notes").inner_text() == "The recording has no calls."
@@ -569,9 +534,9 @@ class TestViews(BrowserTest):
 
     def test_many_calls(self):
         """4,160, as a run of two H200s with NCCL has."""
-        file, found = self.page_of(sample.segments(300, 4160), "long")
+        file, found = self.page_of(sample.segments(300, 4160).recording(), "long")
         assert file.stat().st_size < 1e6
-        self.open(file, width=1280)
+        self.at("", file, width=1280)
         session = self.page.context.new_cdp_session(self.page)
         session.send("Performance.enable", {"timeDomain": "threadTicks"})  # whatever else this machine does
 
@@ -581,7 +546,7 @@ class TestViews(BrowserTest):
             return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
 
         before = worked()
-        self.open(file, width=1280)
+        self.at("", file, width=1280)
         self.page.wait_for_function("document.querySelector('.vmm-caption').textContent")
         assert worked() - before < 1, "it takes long to open"
         self.page.locator(".vmm-scroll [data-pin]").first.focus()
@@ -604,7 +569,7 @@ class TestViews(BrowserTest):
                 seconds.append((worked() - before) / 20)
             assert min(seconds) < 0.050, f"seconds of a step: {tab}"  # 0.014 on two cores for twenty
         self.last = 4160
-        self.open(file, "#step=2500")
+        self.at("#step=2500", file)
         for number in 2500, 3777:  # where it opens, and then
             self.page.evaluate(f"location.hash = '#step={number}'")
             self.page.locator(f".vmm-list [data-number='{number}']").wait_for()
@@ -623,8 +588,8 @@ class TestViews(BrowserTest):
     def test_what_a_picture_leaves_out(self):
         """Of a crowd: a click lists who holds it, and all reservations."""
         writer, _ = sample.crowd()
-        file, _ = self.page_of(writer, "crowd")
-        self.open(file, f"#step={len(writer.lines)}")
+        file, _ = self.page_of(writer.recording(), "crowd")
+        self.at(f"#step={len(writer.lines)}", file)
         self.page.locator("[data-unfold='memory']").click()
         assert self.page.get_by_text("VMM memory:").first.is_visible(), "what is held is not listed"
         self.button("Picture").click()
@@ -639,8 +604,8 @@ class TestViews(BrowserTest):
 
     def test_who_may_use_whose_memory(self):
         """The picture says it in a line, which leads to all of it."""
-        file, _ = self.page_of(sample.shared_among(40), "shared")
-        self.open(file, "#step=1000000")
+        file, _ = self.page_of(sample.shared_among(40).recording(), "shared")
+        self.at("#step=1000000", file)
         self.page.get_by_text("Across GPUs: GPU 1 may use 2 MiB of GPU 0").click()
         assert self.page.locator(".vmm-uses").first.is_visible()
         tables = [
