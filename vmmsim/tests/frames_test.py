@@ -150,6 +150,14 @@ def test_who_called():
     ]
     callers = Callers(writer.recording())
     stack = callers.stacks[callers.of(writer.lines[0])]
+    for modules, library in (
+        (("libcudart.so.13", "libcublas.so.13", "app"), "libcublas.so.13"),
+        (("app", "libc.so.6", "libx.so"), ""),
+        (("libffi.so.8", "_ctypes.cpython-312-x86_64-linux-gnu.so", "python3.12"), ""),
+        (("saver.abi3.so", "libffi.so.8"), "saver.abi3.so"),
+    ):
+        its = [*(f"{module}+0x1" for module in modules), "/home/c++/own.py:7:main"]
+        assert callers.libraries[callers.of({"callers": its})] == library
     told = [("Pool::map", "a.so"), ("", "3 more in a.so, b.so"), ("own::run", "a.so"), ("main", "own.py:7")]
     assert [callers.frames[number] for number in stack] == told
     package = "/opt/lib/python3.12/site-packages/nn.py:3:forward"

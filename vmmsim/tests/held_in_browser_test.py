@@ -87,10 +87,11 @@ class TestHeld(ViewTest):
         words = [row[3].partition(" cuMemCreate")[0] for row in self.rows("memory")]
         assert words.pop(0) == "▸ main.cu:7 in train in libblas.so.3,"
         assert words == [
-            "▾ main.cu:7 in train, in other threads",
+            "▾ main.cu:7 in train, in other threads in libring.so,",
             "▸ createTree, libring.so",
             "createRing, ring.cc:4 #1,",
         ]
+        assert self.page.get_by_text("By library: libblas.so.3 128 MiB, libring.so 6 MiB.").is_visible()
         self.at("#step=2,held", file)
         words = self.page.locator(".vmm-where").inner_text()  # whose text is not in the recording
         assert "No source: called by ring.cc:4 in createRing, in another thread. ▷ The main thread had" in words

@@ -15,14 +15,16 @@ WRAPPERS = re.compile(
     r"|std::|__gnu_cxx::|_?Py[A-Z_]\w*|_?py\w*_|pybind11::|(.*::)?operator\(\)|.*\{lambda"
     r"|cfunction_|method_vectorcall|slot_|type_call|thread_run|_?_libc_start|_start$|_?_?clone|start_thread|main_loop"
 )
+# Modules by which others call CUDA.
+PASS_ON = re.compile(r"lib(cuda|cudart|c|ffi)\.so|.*\.cpython-|python3")
 
 
 class Callers:
     """frames: each frame once, [its name, where that is]; stacks: each once, the numbers of its frames, the innermost
-    first. What is folded is a frame without a name."""
+    first. What is folded is a frame without a name. libraries: of each stack the one that called CUDA, or ""."""
 
     def __init__(self, recording):
-        self.recording, self.frames, self.stacks = recording, [], []
+        self.recording, self.frames, self.stacks, self.libraries = recording, [], [], []
         self.numbers, self.known = {}, {}
 
     def of(self, line):
@@ -31,6 +33,7 @@ class Callers:
         if key not in self.known:
             self.known[key] = len(self.stacks)
             self.stacks.append([self.number(frame) for frame in self.folded(key)])
+            self.libraries.append(library(key))
         return self.known[key]
 
     def number(self, frame):
@@ -52,6 +55,12 @@ class Callers:
                     hidden, last = [], frame
                     yield frame
         yield from several(hidden)
+
+
+def library(callers):
+    modules = (caller.rpartition("+")[0] for caller in callers)
+    first = next((module for module in modules if not PASS_ON.match(module)), "")
+    return first if ".so" in first else ""
 
 
 def several(modules):

@@ -48,6 +48,7 @@ PAGE = """<!doctype html>
 </body>
 </html>
 """
+NO_COPIES = "; copies are not recorded"  # by the recorder, which alone tells of modules
 NOTHING_ELSE = "there is no more than this."
 META = """<meta name="generator" content="vmmsim">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
@@ -90,7 +91,7 @@ def fragment(recording, steps, id, has_pictures=False):
 def view(recording, steps, key, marks, still=NOTHING_ELSE):
     """marks: data-alone, so that keys work all over the page; data-folded, the list of the calls; data-opens, at a
     step. still: what shows without scripts."""
-    facts = [recording.about.get("where", ""), counted(steps)]
+    facts = [recording.about.get("where", ""), counted(steps) + NO_COPIES * bool(recording.modules)]
     items = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes(recording))
     return FRAGMENT.format(
         key=html.escape(key),
@@ -143,6 +144,7 @@ def packed(recording, steps):
         "columns": {**columns, "owner": [owners[step.owner] for step in steps]},
         "frames_of_code": steps.callers.frames,
         "stacks": steps.callers.stacks,
+        "libraries": steps.callers.libraries,
         "owners": list(owners),
     }
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))

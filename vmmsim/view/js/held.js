@@ -82,7 +82,8 @@ class Held {
     const rows = this.rows(things, key_of, (its) => this.row(its, 0, this.owner(its[0].born)));
     if (rows.length == 1 && this.next_split(things, 0) >= 0) rows.push(...this.open(rows[0], things, 0));
     const rows_of = make("table", { "aria-label": held_kinds[kind] }, make("tbody", {}, ...rows));
-    return make("details", { "data-kind": kind }, make("summary", {}, words), rows_of);
+    const by_library = kind == "memory" || kind == "ordinary" ? this.by_library(things) : [];
+    return make("details", { "data-kind": kind }, make("summary", {}, words), ...by_library, rows_of);
   }
   // The largest first.
   rows(things, key_of, row_of, depth = 0) {
@@ -109,12 +110,16 @@ class Held {
     const { process, owner } = this.steps[step - 1], [library, own] = parts_of_owner(this.data.owners[owner]);
     return (this.data.processes > 1 ? `process ${process + 1}: ` : "") + own + (library ? ", in other threads" : "");
   }
-  // In which the program's own thread made the call, if that is not the program itself.
+  // Which made the call, if that is not the program itself.
   library({ born }) {
-    const { stack, owner } = this.steps[born - 1], [innermost] = this.data.stacks[stack];
-    if (innermost == null || parts_of_owner(this.data.owners[owner])[0]) return "";
-    const files = this.data.frames_of_code[innermost][1].match(/[^\s,]+\.so[.\d]*/g) ?? [];
-    return files.find((file) => !/^libcuda(rt)?\./.test(file)) ?? "";
+    return this.data.libraries[this.steps[born - 1].stack];
+  }
+  // How much each of several libraries has asked for, the most first.
+  by_library(things) {
+    const its = grouped(things, (thing) => this.library(thing))
+      .map(([library, all]) => [sum(all.map(({ size }) => size)), library || "the program itself"]);
+    const words = its.sort(([one], [other]) => other - one).map(([size, name]) => `${name} ${size_text(size)}`);
+    return words.length > 1 ? [make("p", {}, `By library: ${words.join(", ")}.`)] : [];
   }
   // What led to a step, from what called its owner on: lines; of a thread or where there are none, functions.
   callers({ born }) {
