@@ -4,6 +4,8 @@
 
 #include <csignal>
 
+#include "waiting.h"
+
 constexpr int to_parent = 3;  // a socket
 
 // Makes memory, and ends at a word; "f" frees it first.
@@ -63,6 +65,31 @@ static void ask_freed(const std::string& size, bool keep_open) {
   close(peer);
 }
 
+// A host function in a stream waits, while what another process made is closed.
+static void ask_busy() {
+  int peer, status;
+  const pid_t child = start_in_role("8388608", &peer);
+  cudaIpcMemHandle_t handle;
+  EXPECT(read(peer, &handle, sizeof handle) == sizeof handle, "no handle");
+  CHECK(cudaSetDevice(0));
+  void* memory;
+  static volatile unsigned word;
+  cudaStream_t stream;
+  CHECK(cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess));
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const auto wait = [](void*) {
+    while (!word) {
+    }
+  };
+  CHECK(cudaLaunchHostFunc(stream, wait, nullptr));
+  cudaError_t answer;
+  const bool waits = waits_for(&word, [&] { answer = cudaIpcCloseMemHandle(memory); });
+  say("close", std::string(check::name(answer)) + (waits ? ", waits" : ", at once"));
+  EXPECT(write(peer, "g", 1) == 1, "nobody hears");
+  EXPECT(waitpid(child, &status, 0) == child, "no child");
+  close(peer);
+}
+
 int main(int argc, char** argv) {
   if (argc > 1) return make(argv[1]), 0;
   check::require_gpus(1);
@@ -78,4 +105,6 @@ int main(int argc, char** argv) {
       section((std::string(size) + " bytes that the maker frees" + (keep_open ? ", open here" : "")).c_str());
       ask_freed(size, keep_open);
     }
+  section("closed while a stream is busy");
+  ask_busy();
 }

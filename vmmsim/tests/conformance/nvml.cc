@@ -85,6 +85,11 @@ static void machine() {
   int version = 0;
   show("driver's version", ask("nvmlSystemGetDriverVersion", text, 80u));
   show("in 4 characters", ask("nvmlSystemGetDriverVersion", text, 4u));
+  for (const size_t spare : {0, 1}) {
+    EXPECT(ask("nvmlSystemGetDriverVersion", text, 80u) == 0, "no version");
+    show("in its length and " + std::to_string(spare),
+         ask("nvmlSystemGetDriverVersion", text, unsigned(std::strlen(text) + spare)));
+  }
   show("to nowhere", ask("nvmlSystemGetDriverVersion", (char*)nullptr, 80u));
   show("NVML's version", ask("nvmlSystemGetNVMLVersion", text, 80u));
   show("CUDA's version", ask("nvmlSystemGetCudaDriverVersion", &version));
