@@ -206,3 +206,15 @@ class ViewTest(BrowserTest):
 
     def button(self, name):
         return self.page.get_by_role("button", name=name, exact=True)
+
+    def search(self):
+        return self.page.get_by_role("searchbox", name="Find")
+
+    def columns(self, kind):
+        """How high each column of the strip is, in thousandths of the lane."""
+        path = self.page.locator(f".vmm-lane path.vmm-{kind}").get_attribute("d")
+        found, at = [], 1000
+        for right, then in re.findall(r"H(\d+)V(\d+)", path):
+            found += [1000 - at] * (int(right) - len(found))
+            at = int(then)
+        return found

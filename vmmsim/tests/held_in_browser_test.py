@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: MIT-0
 """Who holds memory, as a browser shows it: by the lines that lead to a call, by descriptors, and after an end."""
 
+import inspect
 import re
+
+from playwright.sync_api import expect
 
 from vmmsim.tests.browser import ViewTest
 from vmmsim.tests.sample import MIB, Writer
@@ -41,6 +44,9 @@ class TestHeld(ViewTest):
             [text.strip() for text in row.locator("td").all_inner_texts()]
             for row in self.page.locator(f".vmm-held details[data-kind='{kind}'] tr").all()
         ]
+
+    def held(self):
+        return self.page.locator(".vmm-held").inner_text().replace("\t", " ")
 
     def open_row(self, words):
         self.page.get_by_role("button", name=f"Open {words}", exact=True).first.click()
@@ -99,16 +105,7 @@ class TestHeld(ViewTest):
         assert self.page.locator(".vmm-source .vmm-next").get_attribute("data-line") == "7"
         listed = self.page.locator(".vmm-list [data-number='4']")
         assert "main.cu:7 in train (createTree)" in listed.text_content()
-        for width in 390, 1280:
-            self.page.set_viewport_size({"width": width, "height": 900})
-            right, end = (
-                each.evaluate("(one) => one.getBoundingClientRect().right")
-                for each in (listed.locator(".vmm-place"), self.page.locator(".vmm-list"))
-            )
-            assert right <= end, f"{width} pixels: the number of the line is cut"
-        marked, source = (self.page.locator(f".vmm-{name}").bounding_box() for name in ("next", "source"))
-        assert source["y"] <= marked["y"], "the marked line is out of view"
-        assert marked["y"] + marked["height"] <= source["y"] + source["height"], "the marked line is out of view"
+        expect(self.page.locator(".vmm-source .vmm-next")).to_be_in_viewport(ratio=1)
         assert "createTree in another thread, main thread last at main.cu:7" in listed.get_attribute("title")
 
     def test_descriptors_and_an_end(self):
@@ -118,6 +115,54 @@ class TestHeld(ViewTest):
         self.page.goto(self.file.as_uri() + "#step=8,held")
         self.page.get_by_text("Nothing.").wait_for()
         assert self.page.locator(".vmm-held :is(h2, h3)").all_inner_texts() == ["Left at the end, step 8"]
+
+    def test_who_holds_what(self):
+        """By line of the program, at the peak and at the end, and what a process left that ended before."""
+        writer = Writer(places={}, sources={})
+        for _ in range(2):
+            writer.create(2 * MIB)
+        writer.allocate(0x10000, 3 * MIB)
+        writer.create(4 * MIB, 1, pid=2, device=1)
+        writer.allocate(0x10000, 7 * MIB, 1, pid=2, device=1)
+        writer.call("exit", {"status": 0}, result="", pid=2)
+        writer.create(5 * MIB)
+        writer.lines[-1] |= {"thread": 9, "callers": ["libpool.so+0x5"]}
+        writer.deallocate(0x10000)
+        writer.called_at(lambda number: ("grow.cu", 10 + number, "main"))
+        writer.about["places"]["libpool.so+0x5"] = [["", 0, "pool::grow()"]]
+        self.at("#step=1", self.page_of(writer.recording(), "who")[0])
+        self.page.locator(".vmm-matters a", has_text="MiB at step").first.click()
+        assert self.step() == 7
+        memory = """
+            VMM memory: 9 MiB in 3, mapped nowhere
+            5 MiB 1 × GPU 0 process 1: grow.cu:13 in main, in other threads #4, cuMemCreate, step 7, mapped nowhere
+            2 MiB 1 × GPU 0 process 1: grow.cu:11 in main #1, cuMemCreate, step 1, mapped nowhere
+            2 MiB 1 × GPU 0 process 1: grow.cu:12 in main #2, cuMemCreate, step 2, mapped nowhere"""
+        ordinary = """
+            Ordinary memory: 3 MiB in 1
+            3 MiB 1 × GPU 0 process 1: grow.cu:13 in main cudaMalloc, step 3"""
+        of_the_second = """
+            Handles not released: 3
+            Left by process 2, which ended in step 6
+            VMM memory: 4 MiB in 1, mapped nowhere
+            4 MiB 1 × GPU 1 process 2: grow.cu:14 in main #3, cuMemCreate, step 4, mapped nowhere
+            Ordinary memory: 7 MiB in 1
+            7 MiB 1 × GPU 1 process 2: grow.cu:15 in main cudaMalloc, step 5
+            Handles not released: 1"""
+        held = self.page.locator(".vmm-held")
+        assert self.held() == inspect.cleandoc(f"Held in step 7{memory}{ordinary}{of_the_second}")
+        self.expect_accessible()
+        end = self.page.locator(".vmm-matters a").last
+        assert end.inner_text() == "9 MiB of GPU 0, 4 MiB and 7 MiB ordinary of GPU 1"
+        end.click()
+        left = inspect.cleandoc(f"Left at the end, step 8{memory}{of_the_second}")
+        assert self.held() == left
+        self.page.wait_for_url("**#step=8,held")
+        held.locator("a").first.click()
+        assert self.step() == 7
+        assert not held.is_visible(), "a link to a step does not show its picture"
+        self.page.go_back()
+        assert (self.step(), self.held()) == (8, left)
 
     def test_headings_and_regions(self):
         self.at("#step=7,held")
