@@ -12,13 +12,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from unittest import SkipTest as Skip  # which pytest knows, too; some of this runs where there is no pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/nonexistent"}
-
-
-class Skip(Exception):
-    pass
 
 
 def expect(condition, message, done=None):
@@ -108,9 +105,6 @@ def expect_gone(pids):
         for pid in pids:
             if not is_gone(pid):
                 os.kill(pid, signal.SIGKILL)
-
-
-# A lesson sees that vmmsim runs it by what our vmmsim sets; it takes as many GPUs as the lesson is told of.
 
 
 def need_index():

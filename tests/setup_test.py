@@ -1,12 +1,8 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Tests of ./run.sh: the set-up on machines that lack things, and the running of the lessons.
 
-    setup_test.py [--list] [case ...]      all cases if none is named
-
-bare_root lets ./run.sh fetch what is missing in a root directory made for it, where nothing is but git and python3; it
-needs root, mmdebstrap, the system's packages and PyPI. The others need no network. Exit status 0, 77 if a case was
-skipped (for want of a package index; that is a failure where CI is true), 1 if one failed.
+test_bare_root lets ./run.sh fetch what is missing in a root directory made for it, where nothing is but git and
+python3; it needs root, mmdebstrap, the system's packages and PyPI. The others need no network.
 """
 
 import contextlib
@@ -17,6 +13,8 @@ import signal
 import subprocess
 import sys
 import time
+
+import pytest
 
 from scripts import run_lessons
 from tests.machines import (
@@ -36,8 +34,6 @@ from tests.machines import (
     wait_for,
 )
 
-sys.dont_write_bytecode = True
-
 COMPILER = {"nvcc", "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink", "bin2c", "__nvcc_device_query"}
 HOST_COMPILER = {"g++", "gcc", "c++", "cc"}
 NOBODY = 65534
@@ -46,7 +42,7 @@ NOBODY = 65534
 # --- the arguments ---------------------------------------------------------------------------------------------------
 
 
-def arguments():
+def test_arguments():
     done = run("/", ROOT / "run.sh", "--help")
     expect(
         done.returncode == 0 and done.stdout.startswith("usage: ./run.sh [--help] [--sim | --gpu] [--all] [NN ...]"),
@@ -80,9 +76,9 @@ def arguments():
 # --- what the end of a program means ---------------------------------------------------------------------------------
 
 
-def outcomes():
-    """A SKIP is one that says what is missing and what lifts it; all else that is not 0 is a failure."""
-    for script, result, reason in (
+@pytest.mark.parametrize(
+    ("script", "result", "reason"),
+    [
         ("echo 'SKIP: not meant; so'", "OK", ""),
         ("exit 2", "FAIL", "exit status 2"),
         ("kill -SEGV $$", "FAIL", "ended by SIGSEGV"),
@@ -92,11 +88,19 @@ def outcomes():
         ("echo 'x: libcuda.so.1: cannot open shared object file' >&2; exit 127", "SKIP", "no NVIDIA driver .*"),
         ("echo 'x: symbol lookup error: x: undefined symbol: cuMemCreate' >&2; exit 127", "SKIP", ".* too old .*"),
         ("echo 'x: symbol lookup error: x: undefined symbol: curl_init' >&2; exit 127", "FAIL", "exit status 127"),
-    ):
-        got = run_lessons.run(["sh", "-c", script])[:2]
-        expect(got[0] == result and re.fullmatch(reason, got[1]), f"{script!r} is {got}, not {(result, reason)}")
+    ],
+)
+def test_outcomes(script, result, reason):
+    """A SKIP is one that says what is missing and what lifts it; all else that is not 0 is a failure."""
+    got = run_lessons.run(["sh", "-c", script])
+    assert got[0] == result
+    assert re.fullmatch(reason, got[1])
+
+
+def test_outcomes_of_no_program():
     result, reason, _ = run_lessons.run(["/there/is/no/such/program"])
-    expect(result == "FAIL" and "it did not start" in reason, f"a program that is not there is {result}, {reason}")
+    assert result == "FAIL"
+    assert "it did not start" in reason
 
 
 # --- the running of the lessons, with scripts in the place of programs -----------------------------------------------
@@ -150,7 +154,7 @@ NEEDS_TWO = 'test "$SIMULATED" = 8 && echo OK && exit; echo "SKIP: needs 2 GPUs,
 GOOD = 'echo "one ${SIMULATED:-real}"; echo OK'
 
 
-def table():
+def test_table():
     """On GPUs, and on the simulator what was skipped there; with --all the second programs too."""
     with lessons(good=GOOD, two=NEEDS_TWO) as directory:
         (directory / "02_two" / "another.cu").touch()
@@ -186,7 +190,7 @@ def table():
         expect(done.stdout.endswith(" exit status 1\n"), "a next step, and none has worked", done)
 
 
-def no_gpu():
+def test_no_gpu():
     """Without a GPU the simulator takes all lessons, and the first line says so and why."""
     with lessons(good=GOOD, two=NEEDS_TWO) as directory:
         vmmsim = directory / "build" / "bin" / "vmmsim"
@@ -216,7 +220,7 @@ def no_gpu():
             )
 
 
-def live():
+def test_live():
     """Output shows as it is written, not when the program ends."""
     program = f"env -u PYTHONUNBUFFERED {sys.executable} -c 'import time; print(\"early\"); time.sleep(60)'"
     with lessons(slow=program) as directory:
@@ -232,7 +236,7 @@ def live():
             process.stdout.close()
 
 
-def time_limit():
+def test_time_limit():
     with scratch() as directory:
         began = time.monotonic()
         script = f"sleep 600 & echo $! > '{directory}/pid'; wait"
@@ -252,29 +256,24 @@ run_lessons.end_with(lambda: run_lessons.run_all(run_lessons.arguments()))
 """
 
 
-def interrupt():
-    usual, late = ("-m", "scripts.run_lessons"), ("-c", STARTS_LATE)
-    for number, status, how in (
-        (signal.SIGINT, 130, usual),
-        (signal.SIGTERM, 143, usual),
-        (signal.SIGINT, 130, late),
-        (signal.SIGTERM, 143, late),
-    ):
-        script = "trap '' INT TERM; sleep 600 & echo $! $$ > pids.new; mv pids.new pids; wait"
-        with lessons(endless=script) as directory:
-            process = start_scripts(directory, how, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-            wait_for((directory / "pids").exists, "the lesson did not start")
-            process.send_signal(number)
-            errors = process.communicate(timeout=30)[1]
-            expect(process.returncode == status, f"it ended with {process.returncode}, not {status}")
-            expect("Traceback" not in errors, errors)
-            expect_gone([int(pid) for pid in (directory / "pids").read_text().split()])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("how", [("-m", "scripts.run_lessons"), ("-c", STARTS_LATE)], ids=["usual", "late"])
+def test_interrupt(number, status, how):
+    script = "trap '' INT TERM; sleep 600 & echo $! $$ > pids.new; mv pids.new pids; wait"
+    with lessons(endless=script) as directory:
+        process = start_scripts(directory, how, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        wait_for((directory / "pids").exists, "the lesson did not start")
+        process.send_signal(number)
+        errors = process.communicate(timeout=30)[1]
+        assert process.returncode == status
+        assert "Traceback" not in errors
+        expect_gone([int(pid) for pid in (directory / "pids").read_text().split()])
 
 
 # --- machines that lack things, with no network ----------------------------------------------------------------------
 
 
-def no_compiler():
+def test_no_compiler():
     """Without g++ and without root: the line to run. With a g++ that cannot link: the same."""
     with scratch() as directory:
         checkout = copy_checkout(directory / "check out")
@@ -306,7 +305,7 @@ def no_compiler():
         expect(not (checkout / ".venv").exists() and not (checkout / "build").exists(), "something was made")
 
 
-def old_compiler():
+def test_old_compiler():
     """An nvcc that is too old is named and not used; and without a package index the message says so."""
     with scratch() as directory:
         checkout = copy_checkout(directory / "check out")
@@ -413,7 +412,7 @@ def kill_amid_setup(root, environment):
         first.wait()
 
 
-def bare_root():
+def test_bare_root():
     """The book; a set-up that is killed in the middle; run.sh, again with no network, a lab, elsewhere; tests."""
     need_root()
     need_index()
@@ -457,45 +456,3 @@ def bare_root():
         tests = root.run(f"source scripts/setup.sh && {line}", **few)
         names = re.findall(r" Test +#\d+: (\S+) \.+ +Passed", tests.stdout)
         expect(tests.returncode == 0 and len(names) == TESTS_IN_ROOT.count("|") + 1, "the tests in the root", tests)
-
-
-CASES = [
-    arguments,
-    outcomes,
-    table,
-    no_gpu,
-    live,
-    time_limit,
-    interrupt,
-    no_compiler,
-    old_compiler,
-    bare_root,
-]
-
-
-def main(words):
-    cases = {case.__name__: case for case in CASES}
-    if words == ["--list"]:
-        print(*cases, sep="\n")
-        return 0
-    unknown = [word for word in words if word not in cases]
-    if unknown:
-        print(f"no case {unknown[0]}; --list names them", file=sys.stderr)
-        return 2
-    failed = skipped = False
-    for name in words or cases:
-        began = time.monotonic()
-        try:
-            cases[name]()
-            result = "ok"
-        except Skip as skip:
-            result, skipped = f"SKIP: {skip}", True
-            print(result)
-        except (AssertionError, subprocess.SubprocessError, OSError) as error:
-            result, failed = f"FAIL: {error!s}", True
-        print(f"{name} ({time.monotonic() - began:.1f} s): {result}", flush=True)
-    return 1 if failed else 77 if skipped else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,11 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Lessons, snippets, labs and the tool, with another toolkit and other compilers, as a user may have them.
-
-    toolkits_test.py RELEASE FETCHED VMMSIM STUB CMAKE [-G GENERATOR ...]
-
-FETCHED is a directory for toolkits, which stay there. RELEASE is one of RELEASES; or `some`, for what finds most in a
-minute: the headers of the oldest release, the lessons' main programs and the tool, with g++ alone.
 
 All compiles with -Wall -Wextra -Werror, with g++ and clang++ for the host; of the tool that is its sources' syntax. The
 lessons built with the newest print what they print otherwise, on the simulated machine whose driver takes PTX of it.
@@ -14,8 +8,7 @@ PyPI has no nvcc of CUDA 12: for 12.9 that of 13.0 gets the headers of 12.9.
 No option silences clang++: nvcc's stubs for kernels draw no warning of it, which is as it should stay. But it sees what
 nvcc has preprocessed, in which macros of the system's headers stand expanded, and warns of these too.
 
-Exit status 0; 77 without a package index (a failure where CI is true), or where all else is right and there is no
-clang++ that the toolkit takes; 1 otherwise.
+Skipped without a package index (a failure where CI is true), or without a compiler that the toolkit takes.
 """
 
 import concurrent.futures
@@ -27,23 +20,28 @@ import shlex
 import shutil
 import sys
 
+import pytest
+
 from scripts import run_lessons
 from tests import toolkits
-from tests.machines import ROOT, Skip, expect, run, scratch
+from tests.machines import ROOT, expect, run, scratch
+from vmmsim.tests.built import BUILT
 
 RELEASES = "12.9", "13.0", "13.5"
+FETCHED = pathlib.Path(BUILT["build"], "toolkits")  # which stay there
+CMAKE = BUILT["cmake"], "-G", BUILT["generator"], f"-DCMAKE_MAKE_PROGRAM={BUILT['make_program']}"
 COMPILERS = "g++", "clang++"
 STRICT = "-Wall", "-Wextra", "-Werror"
 MAIN = [ROOT / name / f"{name[3:]}.cu" for name in run_lessons.lessons()]
 
 
 class Toolkit:
-    def __init__(self, release, fetched):
-        of_nvcc = toolkits.fetch("13.0" if release.startswith("12.") else release, fetched) / "cu13"
+    def __init__(self, release, directory):
+        of_nvcc = toolkits.fetch("13.0" if release.startswith("12.") else release, FETCHED) / "cu13"
         self.release, self.nvcc, self.site = release, of_nvcc / "bin" / "nvcc", of_nvcc.parent.parent
-        self.libraries, self.headers = of_nvcc / "lib", []
+        self.libraries, self.headers, self.directory = of_nvcc / "lib", [], directory
         if release.startswith("12."):  # before those of the toolkit that nvcc is of
-            parts = toolkits.fetch(release, fetched)
+            parts = toolkits.fetch(release, FETCHED)
             for name in "cuda_runtime", "cuda_cccl", "cuda_cupti":
                 self.headers.append(parts / name / "include")
 
@@ -59,15 +57,17 @@ class Toolkit:
         return run(ROOT, self.nvcc, *words, "-ccbin", compiler, *(f"-I{each}" for each in self.headers), source, *more)
 
 
-def taken(toolkit, compiler, probe):
-    """Whether nvcc takes this compiler; the headers are those of the release."""
+def expect_taken(toolkit, compiler):
+    """Skips where nvcc does not take this compiler; the headers are those of the release."""
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler}; install it")
+    probe = toolkit.directory / "probe.cu"
     number = 1000 * int(toolkit.release[:2]) + 10 * int(toolkit.release[3:])
     probe.write_text(f"#include <cuda.h>\nstatic_assert(CUDA_VERSION == {number} && CUDART_VERSION == {number});\n")
     done = toolkit.compile(compiler, probe, "-c", "-o", os.devnull)
     if "unsupported clang version" in done.stderr:
-        return False
+        pytest.skip(f"this {compiler} is newer than what this nvcc takes; install an older one")
     expect(done.returncode == 0, f"{toolkit.release}: not its headers", done)
-    return True
 
 
 def all_labs(directory):
@@ -81,16 +81,16 @@ def all_labs(directory):
         yield directory / f"{kind}.cu"
 
 
-def tool(toolkit, directory, cmake):
+def tool(toolkit):
     """The commands that compile its sources, but for those that are made when it is built. Those that know little of
     CUDA's headers are compiled with the newest alone.
     """
-    build = directory / f"tool {toolkit.nvcc.parents[3].name}"
+    build = toolkit.directory / "tool"
     if not build.exists():
         words = "-S", ROOT / "vmmsim", "-B", build, f"-DCMAKE_PREFIX_PATH={toolkit.site}", "-DBUILD_TESTING=OFF"
-        done = run(ROOT, *cmake, *words, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+        done = run(ROOT, *CMAKE, *words, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
         expect(done.returncode == 0 and "No CUPTI" not in done.stdout, f"{toolkit.release}: tool not configured", done)
-        done = run(ROOT, cmake[0], "--build", build, "--target", "driver_leads")
+        done = run(ROOT, BUILT["cmake"], "--build", build, "--target", "driver_leads")
         expect(done.returncode == 0, f"{toolkit.release}: no table of the driver's calls", done)
     commands = json.loads((build / "compile_commands.json").read_text())
     commands = [each for each in commands if not pathlib.Path(each["file"]).name.startswith("missing_")]
@@ -106,10 +106,10 @@ def syntax(toolkit, compiler, words):
     return run(ROOT, compiler, *headers, *words[1:at], *words[at + 2 :], "-fsyntax-only", "-Werror")
 
 
-def on_newest_driver(vmmsim, directory):
+def on_newest_driver(directory):
     """A command as vmmsim, on the machine with the newest driver."""
     script = directory / "vmmsim"
-    script.write_text(f'#!/bin/sh\nexec {shlex.quote(vmmsim)} --machine h200x8_cuda_13_5 "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(BUILT["vmmsim"])} --machine h200x8_cuda_13_5 "$@"\n')
     script.chmod(0o755)
     return script
 
@@ -121,52 +121,42 @@ def on_simulator(source, program, vmmsim):
     )
 
 
-def cell(toolkit, compiler, programs, directory, vmmsim, stub, cmake):
-    """What one compiler of the host makes of all: what is wrong."""
+def expect_compiled(toolkit, compiler, programs):
+    """What one compiler of the host makes of all."""
+    expect_taken(toolkit, compiler)
+    directory, work = toolkit.directory, {}
     runs = toolkit.release == RELEASES[-1] and compiler == COMPILERS[0]
-    work = {}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for source in programs:
             to = ["-c", "-o", os.devnull]
             if runs and source in MAIN:
-                to = ["-o", directory / source.stem, f"-L{toolkit.libraries}", stub]
+                to = ["-o", directory / source.stem, f"-L{toolkit.libraries}", BUILT["cuda_driver"]]
             work[source] = pool.submit(toolkit.compile, compiler, source, *to)
-        for words in tool(toolkit, directory, cmake):
+        for words in tool(toolkit):
             work[words[-1]] = pool.submit(syntax, toolkit, compiler, words)
     done = {name: each.result() for name, each in work.items()}
     if runs and not any(done[source].returncode for source in MAIN):
+        vmmsim = on_newest_driver(directory)
         for source in MAIN:  # each alone: its seconds are counted
             done[f"{source} on the simulator"] = on_simulator(source, directory / source.stem, vmmsim)
     wrong = {name: each for name, each in done.items() if each.returncode or "warning" in each.stderr}
-    print(f"CUDA {toolkit.release}, {compiler}: {len(work)} sources, {len(wrong)} wrong", flush=True)
-    return "\n".join(f"{name}\n{each.stdout}{each.stderr}" for name, each in wrong.items())
+    assert not wrong, "\n".join(f"{name}\n{each.stdout}{each.stderr}" for name, each in wrong.items())
 
 
-def main(release, fetched, vmmsim, stub, *cmake):
-    programs, compilers = MAIN, COMPILERS[:1]
-    wrong, left_out = "", []
+@pytest.fixture(scope="module")
+def toolkit(request):
     with scratch() as directory:
-        if release != "some":
-            programs = [*sorted(ROOT.glob("[0-9][0-9]_*/*.cu")), *sorted((ROOT / "docs/paste").glob("*.cu"))]
-            programs += all_labs(directory)
-            compilers = COMPILERS
-        toolkit = Toolkit(RELEASES[0] if release == "some" else release, fetched)
-        for compiler in compilers:
-            if shutil.which(compiler) and taken(toolkit, compiler, directory / "probe.cu"):
-                vmmsim = on_newest_driver(vmmsim, directory)
-                wrong += cell(toolkit, compiler, programs, directory, vmmsim, stub, cmake)
-            else:
-                left_out.append(compiler)
-    expect(not wrong, wrong)
-    if left_out:
-        raise Skip(f"{'; '.join(left_out)}: no such compiler, or none that this nvcc takes; install clang")
+        yield Toolkit(request.param, directory)
 
 
-if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:])
-    except Skip as skip:
-        print(f"SKIP: {skip}")
-        sys.exit(77)
-    except AssertionError as error:
-        sys.exit(f"FAIL: {error}")
+@pytest.mark.parametrize("toolkit", RELEASES, indirect=True)
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_all(toolkit, compiler):
+    programs = [*sorted(ROOT.glob("[0-9][0-9]_*/*.cu")), *sorted((ROOT / "docs/paste").glob("*.cu"))]
+    expect_compiled(toolkit, compiler, [*programs, *all_labs(toolkit.directory)])
+
+
+@pytest.mark.parametrize("toolkit", RELEASES[:1], indirect=True)
+def test_some(toolkit):
+    """What finds most in a minute."""
+    expect_compiled(toolkit, COMPILERS[0], MAIN)

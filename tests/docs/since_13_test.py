@@ -1,94 +1,82 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """The examples of docs/new_since_13.md: each compiles with the CUDA that its row names, and not with the one before.
 
-    since_13_test.py FETCHED
-
-FETCHED is a directory for toolkits, which stay there. A .cpp needs headers alone, and says in `// New: name` what those
-before lack. A .cu says which PTX it needs: `// New: PTX 9.1, sm_90`; ptxas of the newest toolkit knows when each
-instruction came. Exit status 0; 77 without a package index (a failure where CI is true), or where all else is right and
-there is no clang++; 1 otherwise.
+A .cpp needs headers alone, and says in `// New: name` what those before lack. A .cu says which PTX it needs:
+`// New: PTX 9.1, sm_90`; ptxas of the newest toolkit knows when each instruction came. Skipped without a package index
+(a failure where CI is true), or without a clang++ that warns.
 """
 
+import pathlib
 import re
 import shutil
-import sys
+
+import pytest
 
 from tests import toolkits
-from tests.machines import ROOT, Skip, expect, run, scratch
+from tests.machines import ROOT, run
+from vmmsim.tests.built import BUILT
 
 PAGE = (ROOT / "docs/new_since_13.md").read_text()
 FILES = sorted((ROOT / "docs/since_13").iterdir())
 NEWEST = "13.5"
+FETCHED = pathlib.Path(BUILT["build"], "toolkits")  # which stay there
 OPTIONS = "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"
 BRACED = """#include <cuda.h>
 CUmemAccessDesc use(int gpu) { return {{CU_MEM_LOCATION_TYPE_DEVICE, gpu}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}; }
 """
 
 
-def rows():
-    """Each example and the release of its row: that in the example's name. Every file is in one row."""
-    found = {}
+def release_of(file):
+    return "13." + file.name[3]  # its name begins with 13_5, or the like
+
+
+def test_each_example_is_in_a_row_of_its_release():
+    found = []
     for release, row in re.findall(r"^\| (13\.\d) (\|.*)$", PAGE, re.MULTILINE):
-        for name in re.findall(r"\(since_13/(\S+?)\)", row):
-            expect(name not in found and name.startswith(release.replace(".", "_")), f"{name} in a row of {release}")
-            found[name] = release
-    expect(sorted(found) == [file.name for file in FILES], f"the page and docs/since_13 differ: {sorted(found)}")
-    return found
+        names = re.findall(r"\(since_13/(\S+?)\)", row)
+        assert all(name.startswith(release.replace(".", "_")) for name in names)
+        found += names
+    assert sorted(found) == [file.name for file in FILES]
 
 
 def before(release):
     return f"13.{int(release[3:]) - 1}"
 
 
-def compiled(file, release, fetched, compiler="g++"):
-    return run(ROOT, compiler, *OPTIONS, f"-isystem{toolkits.include(release, fetched)}", file)
+def compiled(file, release, compiler="g++"):
+    return run(ROOT, compiler, *OPTIONS, f"-isystem{toolkits.include(release, FETCHED)}", file)
 
 
-def host_code(file, release, fetched):
+@pytest.mark.parametrize("file", [file for file in FILES if file.suffix != ".cu"], ids=lambda file: file.name)
+def test_host_code(file):
     new = re.search(r"^// New: (\w+)$", file.read_text(), re.MULTILINE)[1]
-    done = compiled(file, release, fetched)
-    expect(done.returncode == 0, f"{file.name} with {release}", done)
-    done = compiled(file, before(release), fetched)
-    expect(done.returncode != 0 and new in done.stderr, f"{file.name}: {before(release)} has {new}", done)
+    release = release_of(file)
+    done = compiled(file, release)
+    assert done.returncode == 0, done.stderr
+    done = compiled(file, before(release))
+    assert done.returncode != 0
+    assert new in done.stderr
 
 
-def kernel(file, fetched, directory):
+@pytest.mark.parametrize("file", [file for file in FILES if file.suffix == ".cu"], ids=lambda file: file.name)
+def test_kernel(file, tmp_path):
     ptx, target = re.search(r"^// New: PTX (\d\.\d), (sm_\d+)$", file.read_text(), re.MULTILINE).groups()
-    tools = toolkits.fetch(NEWEST, fetched) / "cu13" / "bin"
-    made, cut = directory / "made.ptx", directory / "cut.ptx"
+    tools = toolkits.fetch(NEWEST, FETCHED) / "cu13" / "bin"
+    made, cut = tmp_path / "made.ptx", tmp_path / "cut.ptx"
     words = "-std=c++17", f"-arch={target}", "-Werror=all-warnings", "-ptx", file, "-o", made
     done = run(ROOT, tools / "nvcc", *words)
-    expect(done.returncode == 0, f"{file.name} with {NEWEST}", done)
+    assert done.returncode == 0, done.stderr
     for version, refused in (ptx, False), (f"{ptx[:2]}{int(ptx[2:]) - 1}", True):
         cut.write_text(re.sub(r"^\.version .*", f".version {version}", made.read_text(), flags=re.MULTILINE))
-        done = run(ROOT, tools / "ptxas", f"-arch={target}", cut, "-o", directory / "code")
+        done = run(ROOT, tools / "ptxas", f"-arch={target}", cut, "-o", tmp_path / "code")
         says = f"requires PTX ISA .version {ptx} or later" in done.stdout + done.stderr
-        expect((done.returncode != 0, says) == (refused, refused), f"{file.name} as PTX {version}", done)
+        assert (done.returncode != 0, says) == (refused, refused), f"as PTX {version}: {done}"
 
 
-def main(fetched):
-    with scratch() as directory:
-        for name, release in rows().items():
-            file = ROOT / "docs/since_13" / name
-            if file.suffix == ".cu":
-                kernel(file, fetched, directory)
-            else:
-                host_code(file, release, fetched)
-        braced = directory / "braced.cpp"
-        braced.write_text(BRACED)
-        if not shutil.which("clang++"):
-            raise Skip("no clang++, which warns of braces since 13.2; install clang")
-        for release, warns in ("13.1", False), ("13.2", True):
-            done = compiled(braced, release, fetched, "clang++")
-            expect(("-Wmissing-braces" in done.stderr) == warns, f"a braced CUmemAccessDesc with {release}", done)
-
-
-if __name__ == "__main__":
-    try:
-        main(sys.argv[1])
-    except Skip as skip:
-        print(f"SKIP: {skip}")
-        sys.exit(77)
-    except AssertionError as error:
-        sys.exit(f"FAIL: {error}")
+@pytest.mark.parametrize(("release", "warns"), [("13.1", False), ("13.2", True)])
+def test_braces(release, warns, tmp_path):
+    if not shutil.which("clang++"):
+        pytest.skip("no clang++, which warns of braces since 13.2; install clang")
+    (tmp_path / "braced.cpp").write_text(BRACED)
+    done = compiled(tmp_path / "braced.cpp", release, "clang++")
+    assert ("-Wmissing-braces" in done.stderr) == warns
