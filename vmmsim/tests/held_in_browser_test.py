@@ -46,7 +46,7 @@ class TestHeld(ViewTest):
         ]
 
     def held(self):
-        return self.page.locator(".vmm-held").inner_text().replace("\t", " ")
+        return re.sub("\n+", "\n", self.page.locator(".vmm-held").inner_text().replace("\t", " "))
 
     def open_row(self, words):
         self.page.get_by_role("button", name=f"Open {words}", exact=True).first.click()
@@ -126,29 +126,30 @@ class TestHeld(ViewTest):
         writer.allocate(0x10000, 7 * MIB, 1, pid=2, device=1)
         writer.call("exit", {"status": 0}, result="", pid=2)
         writer.create(5 * MIB)
-        writer.lines[-1] |= {"thread": 9, "callers": ["libpool.so+0x5"]}
+        writer.lines[-1] |= {"thread": 9, "callers": ["pool.so+0x5"]}
         writer.deallocate(0x10000)
-        writer.called_at(lambda number: ("grow.cu", 10 + number, "main"))
-        writer.about["places"]["libpool.so+0x5"] = [["", 0, "pool::grow()"]]
+        writer.called_at(lambda number: ("a.cu", 10 + number, "main"))
+        writer.about["places"]["pool.so+0x5"] = [["", 0, "grow()"]]
         self.at("#step=1", self.page_of(writer.recording(), "who")[0])
         self.page.locator(".vmm-matters a", has_text="MiB at step").first.click()
         assert self.step() == 7
         memory = """
-            VMM memory: 9 MiB in 3, mapped nowhere
-            5 MiB 1 × GPU 0 process 1: grow.cu:13 in main, in other threads #4, cuMemCreate, step 7, mapped nowhere
-            2 MiB 1 × GPU 0 process 1: grow.cu:11 in main #1, cuMemCreate, step 1, mapped nowhere
-            2 MiB 1 × GPU 0 process 1: grow.cu:12 in main #2, cuMemCreate, step 2, mapped nowhere"""
+        VMM memory: 9 MiB in 3, mapped nowhere
+        By library: pool.so 5 MiB, the program itself 4 MiB.
+        5 MiB 1 × GPU 0 process 1: a.cu:13 in main, in other threads in pool.so, #4, cuMemCreate, step 7, mapped nowhere
+        2 MiB 1 × GPU 0 process 1: a.cu:11 in main #1, cuMemCreate, step 1, mapped nowhere
+        2 MiB 1 × GPU 0 process 1: a.cu:12 in main #2, cuMemCreate, step 2, mapped nowhere"""
         ordinary = """
-            Ordinary memory: 3 MiB in 1
-            3 MiB 1 × GPU 0 process 1: grow.cu:13 in main cudaMalloc, step 3"""
+        Ordinary memory: 3 MiB in 1
+        3 MiB 1 × GPU 0 process 1: a.cu:13 in main cudaMalloc, step 3"""
         of_the_second = """
-            Handles not released: 3
-            Left by process 2, which ended in step 6
-            VMM memory: 4 MiB in 1, mapped nowhere
-            4 MiB 1 × GPU 1 process 2: grow.cu:14 in main #3, cuMemCreate, step 4, mapped nowhere
-            Ordinary memory: 7 MiB in 1
-            7 MiB 1 × GPU 1 process 2: grow.cu:15 in main cudaMalloc, step 5
-            Handles not released: 1"""
+        Handles not released: 3
+        Left by process 2, which ended in step 6
+        VMM memory: 4 MiB in 1, mapped nowhere
+        4 MiB 1 × GPU 1 process 2: a.cu:14 in main #3, cuMemCreate, step 4, mapped nowhere
+        Ordinary memory: 7 MiB in 1
+        7 MiB 1 × GPU 1 process 2: a.cu:15 in main cudaMalloc, step 5
+        Handles not released: 1"""
         held = self.page.locator(".vmm-held")
         assert self.held() == inspect.cleandoc(f"Held in step 7{memory}{ordinary}{of_the_second}")
         self.expect_accessible()
