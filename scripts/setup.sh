@@ -53,6 +53,7 @@ book() {
       set -e
       setup docs/requirements.txt
       build views
+      boxes
     )
     status=$?
     set -e
@@ -67,6 +68,15 @@ book() {
   python3 -B -m docs.tools.notebooks
   .venv/bin/python3 -s -B -m docs.tools.class_material
   echo "The book is built. Open $PWD/build/book/docs/index.html in a browser."
+}
+
+# What answers in the book's boxes, in build/web: see docs/extensions/try_it.py.
+boxes() {
+  local without="the boxes of Try it here are listings"
+  command -v em++ > /dev/null || get_or_do_without "for the book (1 GB)" "$without" emscripten
+  hash -r
+  command -v em++ > /dev/null || return 0
+  (lock && build web) || say "what answers in the book's boxes was not built (above): $without"
 }
 
 # The lessons as notebooks, in build/notebooks, and what executes them, in .venv: a kernel on simulated GPUs, too.
@@ -296,11 +306,11 @@ apt_install() {
 }
 
 # What the tests use of the system: a browser, to see the book in, mmdebstrap, to make a bare root, and clang++.
-# Without them the set-up goes on: those tests say what is missing. It installs them for root and where CI is true only.
+# Without them the set-up goes on: those tests say what is missing. It installs them as get_or_do_without does.
 # What only long tests need, clang++ and emscripten, is left out where the preset given is the default; what makes a
 # wheel for Arm and runs it is for the matrix alone.
 get_packages_of_tests() {
-  local as_root=() missing=() name
+  local missing=()
   command -v chromium > /dev/null || command -v google-chrome > /dev/null || missing+=(chromium)
   command -v mmdebstrap > /dev/null || (( EUID != 0 )) || missing+=(mmdebstrap)
   command -v bwrap > /dev/null || missing+=(bubblewrap)
@@ -312,14 +322,21 @@ get_packages_of_tests() {
     command -v aarch64-linux-gnu-g++ > /dev/null || missing+=(g++-aarch64-linux-gnu)
     [[ -e /usr/lib/binfmt.d/qemu-aarch64.conf ]] || missing+=(qemu-user-static)
   fi
-  (( ${#missing[@]} )) || return 0
+  get_or_do_without "for the tests" "the tests that need it will be skipped" "${missing[@]}"
+}
+
+# get_or_do_without WHAT_FOR WITHOUT [PACKAGE...]: for root and where CI is true it installs them, else tells of them.
+get_or_do_without() {
+  local as_root=() name what_for=$1 without=$2
+  shift 2
+  (( $# )) || return 0
   if command -v apt-get > /dev/null && { (( EUID == 0 )) || [[ ${CI:-} ]]; } && may_install; then
-    for name in "${missing[@]}"; do
-      say "this machine lacks $name, for the tests: installing it from the system's packages"
-      apt_install "$name" || say "$name could not be installed: the tests that need it will be skipped"
+    for name in "$@"; do
+      say "this machine lacks $name, $what_for: installing it from the system's packages"
+      apt_install "$name" || say "$name could not be installed: $without"
     done
   else
-    say "this machine lacks ${missing[*]}: the tests that need it will be skipped, unless you install it"
+    say "this machine lacks $*: $without, unless you install it"
   fi
 }
 

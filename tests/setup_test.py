@@ -330,6 +330,46 @@ def test_old_compiler():
         expect((checkout / ".venv" / "mine").exists(), "the user's .venv was removed")
 
 
+# book of setup.sh, with what it calls put away but for a line each on stdout; and where apt-get installs, an em++.
+BOOK = """
+set -euo pipefail
+source '{root}/scripts/setup.sh'
+for each in setup lock check_venv get_packages fetch env python3; do eval "$each() {{ :; }}"; done
+can_compile() {{ true; }}
+build() {{ echo build "$@"; [[ $* != *{fails}* ]] || exit 1; }}
+may_install() {{ {may_install}; }}
+apt_install() {{ echo install "$@"; ln -s /bin/true em++; }}
+book
+"""
+NONE, LISTINGS = "nothing", "the boxes of Try it here are listings"
+
+
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="nothing of Debian's can be installed here")
+@pytest.mark.parametrize(
+    ("is_there", "may_install", "fails", "done", "told"),
+    [
+        (True, "true", NONE, ["build views", "build web"], ""),
+        (True, "true", "web", ["build views", "build web"], LISTINGS),
+        (False, "true", NONE, ["build views", "install emscripten", "build web"], "lacks emscripten, for the book"),
+        (False, "false", NONE, ["build views"], LISTINGS),
+    ],
+    ids=["em++", "fails", "none", "refused"],
+)
+def test_boxes(is_there, may_install, fails, done, told):
+    """./run.sh --docs builds what answers in the book's boxes, with an em++ that it brings if it may."""
+    with scratch() as directory:
+        (directory / ".venv" / "bin").mkdir(parents=True)
+        for name in [".venv/bin/python3"] + ["em++"] * is_there:
+            (directory / name).symlink_to("/bin/true")
+        environment = hiding(directory, {"em++"}, CI="true")
+        environment["PATH"] = f"{directory}:{environment['PATH']}"
+        script = BOOK.format(root=ROOT, may_install=may_install, fails=fails)
+        ran = run(directory, "bash", "-c", script, environment=environment)
+        *lines, end = ran.stdout.splitlines()
+        expect(ran.returncode == 0 and lines == done and end.startswith("The book is built"), "the book", ran)
+        expect(told in ran.stderr and bool(told) == bool(ran.stderr), "what is told of boxes", ran)
+
+
 # --- in a bare root --------------------------------------------------------------------------------------------------
 
 

@@ -19,8 +19,8 @@ from sphinx.transforms import SphinxTransform
 
 COMMENT = re.compile(r"(?:<!--)?\s*try it\s*(?:-->)?\s*")
 MACHINE = "try_it_machine.js"
-ABSENT = """<p class="vmm-absent">This book was built without <code>em++</code>, of Debian's package emscripten. So the
-boxes below are listings, which cannot be changed.</p>
+ABSENT = """<p class="vmm-absent">This book was built without what answers in its boxes, which needs
+<code>em++</code>, of Debian's package emscripten. So the boxes below are listings, which cannot be changed.</p>
 <p>"""
 
 
