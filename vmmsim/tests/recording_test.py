@@ -132,6 +132,21 @@ class TestRecording:
         with pytest.raises(Broken, match="expected changes that have an order"):
             self.read(changed(changes=[{"kind": "map"}, new]))
 
+    def test_a_newer_member_of_a_change(self, subtests):
+        """Whatever it is: the change is what it was, and the rest is told."""
+        known = {"kind": "create", "order": 1, "handle": "0x5", "size": 2, "device": 0, "record": 1, "multicast": False}
+        for new in 3, "x", None, [1], -7:
+            with subtests.test(new):
+                its = self.read(changed(call="cuMemCreate", changes=[known | {"label": new}, {"kind": "teleport"}]))
+                assert its.lines[0]["changes"] == [known]
+                assert its.missing() == [
+                    "A newer vmmsim has made the recording. Passed over is what this one does not know: "
+                    "label of create, teleport."
+                ]
+                machine = model.Machine(strict=False)
+                machine.line(its.lines[0])
+                assert (machine.doubts, [memory.size for memory in machine.memory]) == ([], [2])
+
     def test_a_newer_version(self):
         """It is shown, with a warning; where it cannot be read, that is the reason."""
         new = changed(version=lines.VERSION + 1)

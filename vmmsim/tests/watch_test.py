@@ -270,6 +270,16 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             self.view(*words)
             self.html(name)
 
+    def test_the_order_of_members(self):
+        """As jq -S leaves them, or with spaces: it is a recording wherever one may be named."""
+        lines = [json.loads(line) for line in self.recorded().read_text().splitlines()]
+        text = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines)
+        (self.place / "sorted.jsonl").write_text(text)
+        (self.place / "spaced.jsonl").write_text(text.replace("{", "{ "))
+        self.view("sorted.jsonl", "spaced.jsonl")
+        self.html("sorted_and_spaced.html")
+        self.view("--record", "sorted.jsonl", self.script())
+
     def test_a_recording_that_is_cut(self):
         file = self.recorded()
         lines = file.read_text().splitlines(keepends=True)

@@ -1,4 +1,4 @@
-# SPDX - License - Identifier : MIT - 0
+# SPDX-License-Identifier: MIT-0
 """A line of a trace, as schema.json has it: its members, the kinds of change, and whether a line is one."""
 
 import json
@@ -14,7 +14,7 @@ VERSION = SCHEMA["properties"]["version"]["maximum"]
 ENDS = "exit", "vanished"  # of processes
 NO_CALLS = *ENDS, "begin", "close", "gone", "send", "sleep", "unordered"  # lines that tell of no call of CUDA's
 SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of NO_CALLS
-# The members of each kind of change : may be null("?"), may be missing("*").
+# The members of each kind of change: may be null ("?"), may be missing ("*").
 CHANGES = {
     kind: {
         name: "*" if name not in its["required"] else "?" if member["$ref"].endswith("_or_null") else ""
@@ -24,6 +24,7 @@ CHANGES = {
     for kind, its in SCHEMA["$defs"].items()
     if "properties" in its
 }
+MEMBERS = {kind: {"kind", "order", *members} for kind, members in CHANGES.items()}
 ADDRESS = re.compile("0x[0-9a-f]{1,16}")
 IN_WORDS = {int: "a number", str: "a text", list: "a list", dict: "an object"}
 
@@ -34,17 +35,30 @@ def number(value: "int | str | None") -> "int | None":
 
 
 def known_part(line: dict) -> tuple[dict, list[str]]:
-    """A line without what only a newer writer knows; and the names of that, members and kinds of change."""
+    """A line without what only a newer writer knows; and the names of that: members, kinds of change, their members."""
     new = [key for key in line if key not in KEYS and key not in EXTRA]
+    known = {key: value for key, value in line.items() if key not in new} if new else line
     changes = line.get("changes")
-    kinds = {str(change.get("kind")) for change in changes if isinstance(change, dict)} if type(changes) is list else ()
-    kinds = [kind for kind in kinds if kind not in CHANGES and kind != "None"]
-    if not new and not kinds:
-        return line, []
-    line = {key: value for key, value in line.items() if key not in new}
-    if kinds:
-        line["changes"] = [each for each in changes if not isinstance(each, dict) or each.get("kind") not in kinds]
-    return line, new + kinds
+    if not isinstance(changes, list) or all(knows(change) for change in changes):
+        return known, new
+    kept = []
+    for change in changes:
+        if knows(change):
+            kept.append(change)
+        elif change["kind"] not in MEMBERS:
+            new.append(change["kind"])
+        else:
+            members = MEMBERS[change["kind"]]
+            new += [f"{key} of {change['kind']}" for key in change if key not in members]
+            kept.append({key: value for key, value in change.items() if key in members})
+    return known | {"changes": kept}, new
+
+
+def knows(change):
+    """Whether there is nothing to leave out of it. What is no change at all, validate_call() says."""
+    if not isinstance(change, dict) or not isinstance(kind := change.get("kind"), str):
+        return True
+    return kind in MEMBERS and change.keys() <= MEMBERS[kind]
 
 
 def validate_call(line: dict) -> str:

@@ -21,7 +21,7 @@ from vmmsim.hardware import ask_driver, count_gpus
 from vmmsim.processes import end_all, signal_name
 from vmmsim.tool import Failed
 from vmmsim.trace.line import NO_CALLS
-from vmmsim.trace.recording import Broken, Recording, finish, opened
+from vmmsim.trace.recording import LONGEST_LINE, PART, Broken, Recording, finish, opened, parsed
 from vmmsim.view.compare import differences, name_of_file, page_of_two
 from vmmsim.view.engine import NoEngine
 from vmmsim.view.frames import steps
@@ -144,10 +144,12 @@ def recordings_of(given):
 def looks_like_a_recording(path):
     try:
         with opened(path) as file:
-            begin = file.read(12)
+            begin = file.readline(LONGEST_LINE).decode(errors="surrogateescape")
     except (OSError, EOFError, zlib.error):
         return False
-    return begin.startswith((b'{"pid":', b'{"about":', b'{"module":'))
+    line = parsed(begin)
+    is_whole = isinstance(line, dict) and not line.keys().isdisjoint(("pid", "about", "module"))
+    return is_whole or bool(PART.match(begin))  # the second: it is cut off
 
 
 # --- The run
