@@ -209,6 +209,4 @@ cudaError_t cudaInitDevice(int device, unsigned int deviceFlags, unsigned int fl
 cudaError_t cudaDeviceReset(void) {
   return call(ARGUMENTS(), driver_only, [&] { return cuDevicePrimaryCtxReset(device()); });
 }
-cudaError_t cudaDeviceSynchronize(void) {
-  return call(ARGUMENTS(), [&] { return cuCtxSynchronize(); });
-}
+FORWARD(cudaDeviceSynchronize, cuCtxSynchronize, (void))

@@ -203,9 +203,8 @@ cudaError_t cudaDeviceCanAccessPeer(int* canAccessPeer, int device, int peerDevi
               [&] { return cuDeviceCanAccessPeer(canAccessPeer, checked(device), checked(peerDevice)); });
 }
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attr, int srcDevice, int dstDevice) {
-  return call(ARGUMENTS(value, attr, srcDevice, dstDevice), driver_only, [&] {
-    return cuDeviceGetP2PAttribute(value, CUdevice_P2PAttribute(attr), checked(srcDevice), checked(dstDevice));
-  });
+  return call(ARGUMENTS(value, attr, srcDevice, dstDevice), driver_only,
+              [&] { return forward(cuDeviceGetP2PAttribute, value, attr, checked(srcDevice), checked(dstDevice)); });
 }
 cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
   return call(ARGUMENTS(peerDevice, flags),
@@ -227,34 +226,17 @@ cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
     *flags |= cudaDeviceMapHost;
   });
 }
-cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
-  return call(ARGUMENTS(limit, value), [&] { return cuCtxSetLimit(CUlimit(limit), value); });
-}
-cudaError_t cudaDeviceGetLimit(size_t* pValue, cudaLimit limit) {
-  return call(ARGUMENTS(pValue, limit), [&] { return cuCtxGetLimit(pValue, CUlimit(limit)); });
-}
-cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* pCacheConfig) {
-  return call(ARGUMENTS(pCacheConfig),
-              [&] { return cuCtxGetCacheConfig(reinterpret_cast<CUfunc_cache*>(pCacheConfig)); });
-}
-cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache cacheConfig) {
-  return call(ARGUMENTS(cacheConfig), [&] { return cuCtxSetCacheConfig(CUfunc_cache(cacheConfig)); });
-}
+FORWARD(cudaDeviceSetLimit, cuCtxSetLimit, (cudaLimit limit, size_t value), limit, value)
+FORWARD(cudaDeviceGetLimit, cuCtxGetLimit, (size_t* pValue, cudaLimit limit), pValue, limit)
+FORWARD(cudaDeviceGetCacheConfig, cuCtxGetCacheConfig, (cudaFuncCache * pCacheConfig), pCacheConfig)
+FORWARD(cudaDeviceSetCacheConfig, cuCtxSetCacheConfig, (cudaFuncCache cacheConfig), cacheConfig)
 // Deprecated are the configuration of shared memory, and cudaGetDriverEntryPoint, which a variant of it calls.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* pConfig) {
-  return call(ARGUMENTS(pConfig), [&] { return cuCtxGetSharedMemConfig(reinterpret_cast<CUsharedconfig*>(pConfig)); });
-}
-cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig config) {
-  return call(ARGUMENTS(config), [&] { return cuCtxSetSharedMemConfig(CUsharedconfig(config)); });
-}
-cudaError_t cudaDeviceGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
-  return call(ARGUMENTS(leastPriority, greatestPriority),
-              [&] { return cuCtxGetStreamPriorityRange(leastPriority, greatestPriority); });
-}
-cudaError_t cudaCtxResetPersistingL2Cache(void) {
-  return call(ARGUMENTS(), [&] { return cuCtxResetPersistingL2Cache(); });
-}
+FORWARD(cudaDeviceGetSharedMemConfig, cuCtxGetSharedMemConfig, (cudaSharedMemConfig * pConfig), pConfig)
+FORWARD(cudaDeviceSetSharedMemConfig, cuCtxSetSharedMemConfig, (cudaSharedMemConfig config), config)
+FORWARD(cudaDeviceGetStreamPriorityRange, cuCtxGetStreamPriorityRange, (int* leastPriority, int* greatestPriority),
+        leastPriority, greatestPriority)
+FORWARD(cudaCtxResetPersistingL2Cache, cuCtxResetPersistingL2Cache, (void))
 
 cudaError_t cudaDriverGetVersion(int* driverVersion) {
   return call(ARGUMENTS(driverVersion), nothing, [&] { return cuDriverGetVersion(driverVersion); });

@@ -70,21 +70,6 @@ void give(cudaMemcpy3DParms* to, const CUDA_MEMCPY3D& p) {
   to->kind = kind_of(p);
 }
 
-// The same members.
-const CUDA_MEMSET_NODE_PARAMS* as_driver(const cudaMemsetParams* p) {
-  static_assert(sizeof *p == sizeof(CUDA_MEMSET_NODE_PARAMS));
-  return reinterpret_cast<const CUDA_MEMSET_NODE_PARAMS*>(p);
-}
-const CUDA_HOST_NODE_PARAMS* as_driver(const cudaHostNodeParams* p) {
-  static_assert(sizeof *p == sizeof(CUDA_HOST_NODE_PARAMS));
-  return reinterpret_cast<const CUDA_HOST_NODE_PARAMS*>(p);
-}
-const CUgraphEdgeData* as_driver(const cudaGraphEdgeData* p) {
-  static_assert(sizeof *p == sizeof(CUgraphEdgeData));
-  return reinterpret_cast<const CUgraphEdgeData*>(p);
-}
-CUgraphEdgeData* as_driver(cudaGraphEdgeData* p) { return reinterpret_cast<CUgraphEdgeData*>(p); }
-
 // Of any type. Other than kernels and copies they have the same members here as there.
 CUgraphNodeParams as_driver(const cudaGraphNodeParams* p) {
   require_non_null(p, "nodeParams");
@@ -139,22 +124,14 @@ CUDA_MEMCPY3D from_symbol(void* to, const void* symbol, size_t count, size_t off
 #define AT pGraphNode, graph, pDependencies, numDependencies
 
 // --- Graphs ----------------------------------------------------------------------------------------------------------
-cudaError_t cudaGraphCreate(cudaGraph_t* pGraph, unsigned int flags) {
-  return call(ARGUMENTS(pGraph, flags), [&] { return cuGraphCreate(pGraph, flags); });
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  return call(ARGUMENTS(graph), [&] { return cuGraphDestroy(graph); });
-}
-cudaError_t cudaGraphClone(cudaGraph_t* pGraphClone, cudaGraph_t originalGraph) {
-  return call(ARGUMENTS(pGraphClone, originalGraph), [&] { return cuGraphClone(pGraphClone, originalGraph); });
-}
-cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* pNode, cudaGraphNode_t originalNode, cudaGraph_t clonedGraph) {
-  return call(ARGUMENTS(pNode, originalNode, clonedGraph),
-              [&] { return cuGraphNodeFindInClone(pNode, originalNode, clonedGraph); });
-}
-cudaError_t cudaGraphDestroyNode(cudaGraphNode_t node) {
-  return call(ARGUMENTS(node), [&] { return cuGraphDestroyNode(node); });
-}
+FORWARD(cudaGraphCreate, cuGraphCreate, (cudaGraph_t * pGraph, unsigned int flags), pGraph, flags)
+FORWARD(cudaGraphDestroy, cuGraphDestroy, (cudaGraph_t graph), graph)
+FORWARD(cudaGraphClone, cuGraphClone, (cudaGraph_t * pGraphClone, cudaGraph_t originalGraph), pGraphClone,
+        originalGraph)
+FORWARD(cudaGraphNodeFindInClone, cuGraphNodeFindInClone,
+        (cudaGraphNode_t * pNode, cudaGraphNode_t originalNode, cudaGraph_t clonedGraph), pNode, originalNode,
+        clonedGraph)
+FORWARD(cudaGraphDestroyNode, cuGraphDestroyNode, (cudaGraphNode_t node), node)
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* pType) {
   return call(ARGUMENTS(node, pType), [&] {
     must(cuGraphNodeGetType(node, reinterpret_cast<CUgraphNodeType*>(pType)));
@@ -162,21 +139,15 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* pType)
     require(is_known, "the runtime has no name for the type of the node", cudaErrorUnknown);
   });
 }
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* numNodes) {
-  return call(ARGUMENTS(graph, nodes, numNodes), [&] { return cuGraphGetNodes(graph, nodes, numNodes); });
-}
-cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t* pRootNodes, size_t* pNumRootNodes) {
-  return call(ARGUMENTS(graph, pRootNodes, pNumRootNodes),
-              [&] { return cuGraphGetRootNodes(graph, pRootNodes, pNumRootNodes); });
-}
-cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path, unsigned int flags) {
-  return call(ARGUMENTS(graph, path, flags), [&] { return cuGraphDebugDotPrint(graph, path, flags); });
-}
+FORWARD(cudaGraphGetNodes, cuGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* numNodes), graph, nodes,
+        numNodes)
+FORWARD(cudaGraphGetRootNodes, cuGraphGetRootNodes,
+        (cudaGraph_t graph, cudaGraphNode_t* pRootNodes, size_t* pNumRootNodes), graph, pRootNodes, pNumRootNodes)
+FORWARD(cudaGraphDebugDotPrint, cuGraphDebugDotPrint, (cudaGraph_t graph, const char* path, unsigned int flags), graph,
+        path, flags)
 
 // --- Nodes: any, and empty ones --------------------------------------------------------------------------------------
-cudaError_t cudaGraphAddEmptyNode(AT_ARGUMENTS) {
-  return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies), [&] { return cuGraphAddEmptyNode(AT); });
-}
+FORWARD(cudaGraphAddEmptyNode, cuGraphAddEmptyNode, (AT_ARGUMENTS), AT)
 cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node, cudaGraphNodeParams* nodeParams) {
   return call(ARGUMENTS(node, nodeParams), [&] {
     CUgraphNodeParams all = as_driver(nodeParams);
@@ -225,20 +196,11 @@ cudaError_t cudaGraphKernelNodeCopyAttributes(cudaGraphNode_t hSrc, cudaGraphNod
 #endif
   return call(ARGUMENTS(hDst, hSrc), [&] { return cuGraphKernelNodeCopyAttributes(hDst, hSrc); });
 }
-cudaError_t cudaGraphKernelNodeGetAttribute(cudaGraphNode_t hNode, cudaLaunchAttributeID attr,
-                                            cudaLaunchAttributeValue* value_out) {
-  return call(ARGUMENTS(hNode, attr, value_out), [&] {
-    return cuGraphKernelNodeGetAttribute(hNode, CUlaunchAttributeID(attr),
-                                         reinterpret_cast<CUlaunchAttributeValue*>(value_out));
-  });
-}
-cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t hNode, cudaLaunchAttributeID attr,
-                                            const cudaLaunchAttributeValue* value) {
-  return call(ARGUMENTS(hNode, attr, value), [&] {
-    return cuGraphKernelNodeSetAttribute(hNode, CUlaunchAttributeID(attr),
-                                         reinterpret_cast<const CUlaunchAttributeValue*>(value));
-  });
-}
+FORWARD(cudaGraphKernelNodeGetAttribute, cuGraphKernelNodeGetAttribute,
+        (cudaGraphNode_t hNode, cudaLaunchAttributeID attr, cudaLaunchAttributeValue* value_out), hNode, attr,
+        value_out)
+FORWARD(cudaGraphKernelNodeSetAttribute, cuGraphKernelNodeSetAttribute,
+        (cudaGraphNode_t hNode, cudaLaunchAttributeID attr, const cudaLaunchAttributeValue* value), hNode, attr, value)
 
 // --- Copies ----------------------------------------------------------------------------------------------------------
 cudaError_t cudaGraphAddMemcpyNode(AT_ARGUMENTS, const cudaMemcpy3DParms* pCopyParams) {
@@ -293,76 +255,46 @@ SET_COPY(FromSymbol, LIST(void* dst, const void* symbol, size_t count, size_t of
 // --- Memsets, host functions, graphs in graphs, events ---------------------------------------------------------------
 cudaError_t cudaGraphAddMemsetNode(AT_ARGUMENTS, const cudaMemsetParams* pMemsetParams) {
   return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, pMemsetParams),
-              [&] { return cuGraphAddMemsetNode(AT, as_driver(pMemsetParams), nullptr); });
+              [&] { return forward(cuGraphAddMemsetNode, AT, pMemsetParams, nullptr); });
 }
-cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, cudaMemsetParams* pNodeParams) {
-  return call(ARGUMENTS(node, pNodeParams), [&] {
-    return cuGraphMemsetNodeGetParams(node, reinterpret_cast<CUDA_MEMSET_NODE_PARAMS*>(pNodeParams));
-  });
-}
-cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const cudaMemsetParams* pNodeParams) {
-  return call(ARGUMENTS(node, pNodeParams), [&] { return cuGraphMemsetNodeSetParams(node, as_driver(pNodeParams)); });
-}
+FORWARD(cudaGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams, (cudaGraphNode_t node, cudaMemsetParams* pNodeParams),
+        node, pNodeParams)
+FORWARD(cudaGraphMemsetNodeSetParams, cuGraphMemsetNodeSetParams,
+        (cudaGraphNode_t node, const cudaMemsetParams* pNodeParams), node, pNodeParams)
 cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t hGraphExec, cudaGraphNode_t node,
                                              const cudaMemsetParams* pNodeParams) {
   return call(ARGUMENTS(hGraphExec, node, pNodeParams),
-              [&] { return cuGraphExecMemsetNodeSetParams(hGraphExec, node, as_driver(pNodeParams), nullptr); });
+              [&] { return forward(cuGraphExecMemsetNodeSetParams, hGraphExec, node, pNodeParams, nullptr); });
 }
-cudaError_t cudaGraphAddHostNode(AT_ARGUMENTS, const cudaHostNodeParams* pNodeParams) {
-  return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, pNodeParams),
-              [&] { return cuGraphAddHostNode(AT, as_driver(pNodeParams)); });
-}
-cudaError_t cudaGraphHostNodeGetParams(cudaGraphNode_t node, cudaHostNodeParams* pNodeParams) {
-  return call(ARGUMENTS(node, pNodeParams),
-              [&] { return cuGraphHostNodeGetParams(node, reinterpret_cast<CUDA_HOST_NODE_PARAMS*>(pNodeParams)); });
-}
-cudaError_t cudaGraphHostNodeSetParams(cudaGraphNode_t node, const cudaHostNodeParams* pNodeParams) {
-  return call(ARGUMENTS(node, pNodeParams), [&] { return cuGraphHostNodeSetParams(node, as_driver(pNodeParams)); });
-}
-cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t hGraphExec, cudaGraphNode_t node,
-                                           const cudaHostNodeParams* pNodeParams) {
-  return call(ARGUMENTS(hGraphExec, node, pNodeParams),
-              [&] { return cuGraphExecHostNodeSetParams(hGraphExec, node, as_driver(pNodeParams)); });
-}
-cudaError_t cudaGraphAddChildGraphNode(AT_ARGUMENTS, cudaGraph_t childGraph) {
-  return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, childGraph),
-              [&] { return cuGraphAddChildGraphNode(AT, childGraph); });
-}
-cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node, cudaGraph_t* pGraph) {
-  return call(ARGUMENTS(node, pGraph), [&] { return cuGraphChildGraphNodeGetGraph(node, pGraph); });
-}
-cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t hGraphExec, cudaGraphNode_t node,
-                                                 cudaGraph_t childGraph) {
-  return call(ARGUMENTS(hGraphExec, node, childGraph),
-              [&] { return cuGraphExecChildGraphNodeSetParams(hGraphExec, node, childGraph); });
-}
-// --- Memory: the same members ----------------------------------------------------------------------------------------
-static CUDA_MEM_ALLOC_NODE_PARAMS* as_driver(cudaMemAllocNodeParams* p) {
-  static_assert(sizeof *p == sizeof(CUDA_MEM_ALLOC_NODE_PARAMS));
-  return reinterpret_cast<CUDA_MEM_ALLOC_NODE_PARAMS*>(p);
-}
-cudaError_t cudaGraphAddMemAllocNode(AT_ARGUMENTS, cudaMemAllocNodeParams* nodeParams) {
-  return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, nodeParams),
-              [&] { return cuGraphAddMemAllocNode(AT, as_driver(nodeParams)); });
-}
-cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node, cudaMemAllocNodeParams* params_out) {
-  return call(ARGUMENTS(node, params_out), [&] { return cuGraphMemAllocNodeGetParams(node, as_driver(params_out)); });
-}
-cudaError_t cudaGraphAddMemFreeNode(AT_ARGUMENTS, void* dptr) {
-  return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, dptr),
-              [&] { return cuGraphAddMemFreeNode(AT, address(dptr)); });
-}
-cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void* dptr_out) {
-  return call(ARGUMENTS(node, dptr_out),
-              [&] { return cuGraphMemFreeNodeGetParams(node, static_cast<CUdeviceptr*>(dptr_out)); });
-}
+FORWARD(cudaGraphAddHostNode, cuGraphAddHostNode, (AT_ARGUMENTS, const cudaHostNodeParams* pNodeParams), AT,
+        pNodeParams)
+FORWARD(cudaGraphHostNodeGetParams, cuGraphHostNodeGetParams, (cudaGraphNode_t node, cudaHostNodeParams* pNodeParams),
+        node, pNodeParams)
+FORWARD(cudaGraphHostNodeSetParams, cuGraphHostNodeSetParams,
+        (cudaGraphNode_t node, const cudaHostNodeParams* pNodeParams), node, pNodeParams)
+FORWARD(cudaGraphExecHostNodeSetParams, cuGraphExecHostNodeSetParams,
+        (cudaGraphExec_t hGraphExec, cudaGraphNode_t node, const cudaHostNodeParams* pNodeParams), hGraphExec, node,
+        pNodeParams)
+FORWARD(cudaGraphAddChildGraphNode, cuGraphAddChildGraphNode, (AT_ARGUMENTS, cudaGraph_t childGraph), AT, childGraph)
+FORWARD(cudaGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph, (cudaGraphNode_t node, cudaGraph_t* pGraph),
+        node, pGraph)
+FORWARD(cudaGraphExecChildGraphNodeSetParams, cuGraphExecChildGraphNodeSetParams,
+        (cudaGraphExec_t hGraphExec, cudaGraphNode_t node, cudaGraph_t childGraph), hGraphExec, node, childGraph)
+// --- Memory ---------------------------------------------------------------------------------------------------------
+FORWARD(cudaGraphAddMemAllocNode, cuGraphAddMemAllocNode, (AT_ARGUMENTS, cudaMemAllocNodeParams* nodeParams), AT,
+        nodeParams)
+FORWARD(cudaGraphMemAllocNodeGetParams, cuGraphMemAllocNodeGetParams,
+        (cudaGraphNode_t node, cudaMemAllocNodeParams* params_out), node, params_out)
+FORWARD(cudaGraphAddMemFreeNode, cuGraphAddMemFreeNode, (AT_ARGUMENTS, void* dptr), AT, dptr)
+FORWARD(cudaGraphMemFreeNodeGetParams, cuGraphMemFreeNodeGetParams, (cudaGraphNode_t node, void* dptr_out), node,
+        dptr_out)
 cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType attr, void* value) {
   return call(ARGUMENTS(device, attr, value),
-              [&] { return cuDeviceGetGraphMemAttribute(checked(device), CUgraphMem_attribute(attr), value); });
+              [&] { return forward(cuDeviceGetGraphMemAttribute, checked(device), attr, value); });
 }
 cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMemAttributeType attr, void* value) {
   return call(ARGUMENTS(device, attr, value),
-              [&] { return cuDeviceSetGraphMemAttribute(checked(device), CUgraphMem_attribute(attr), value); });
+              [&] { return forward(cuDeviceSetGraphMemAttribute, checked(device), attr, value); });
 }
 cudaError_t cudaDeviceGraphMemTrim(int device) {
   return call(ARGUMENTS(device), [&] { return cuDeviceGraphMemTrim(checked(device)); });
@@ -400,7 +332,7 @@ EXPORT cudaError_t WITH_EDGES(cudaGraphAddNode)(cudaGraphNode_t* pGraphNode, cud
   return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, nodeParams), [&] {
     CUgraphNodeParams all = as_driver(nodeParams);
     if (nodeParams->type == cudaGraphNodeTypeConditional) must(cuCtxGetCurrent(&all.conditional.ctx));
-    must(cuGraphAddNode_v2(pGraphNode, graph, pDependencies, as_driver(dependencyData), numDependencies, &all));
+    must(forward(cuGraphAddNode_v2, pGraphNode, graph, pDependencies, dependencyData, numDependencies, &all));
     if (nodeParams->type == cudaGraphNodeTypeConditional)
       nodeParams->conditional.phGraph_out = all.conditional.phGraph_out;
     if (nodeParams->type == cudaGraphNodeTypeMemAlloc) nodeParams->alloc.dptr = reinterpret_cast<void*>(all.alloc.dptr);
@@ -418,31 +350,30 @@ cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle* pHandle
 EXPORT cudaError_t WITH_EDGES(cudaGraphGetEdges)(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
                                                  cudaGraphEdgeData* edgeData, size_t* numEdges) {
   return call(ARGUMENTS(graph, from, to, numEdges),
-              [&] { return cuGraphGetEdges_v2(graph, from, to, as_driver(edgeData), numEdges); });
+              [&] { return forward(cuGraphGetEdges_v2, graph, from, to, edgeData, numEdges); });
 }
 EXPORT cudaError_t WITH_EDGES(cudaGraphNodeGetDependencies)(cudaGraphNode_t node, cudaGraphNode_t* pDependencies,
                                                             cudaGraphEdgeData* edgeData, size_t* pNumDependencies) {
-  return call(ARGUMENTS(node, pDependencies, pNumDependencies), [&] {
-    return cuGraphNodeGetDependencies_v2(node, pDependencies, as_driver(edgeData), pNumDependencies);
-  });
+  return call(ARGUMENTS(node, pDependencies, pNumDependencies),
+              [&] { return forward(cuGraphNodeGetDependencies_v2, node, pDependencies, edgeData, pNumDependencies); });
 }
 EXPORT cudaError_t WITH_EDGES(cudaGraphNodeGetDependentNodes)(cudaGraphNode_t node, cudaGraphNode_t* pDependentNodes,
                                                               cudaGraphEdgeData* edgeData, size_t* pNumDependentNodes) {
   return call(ARGUMENTS(node, pDependentNodes, pNumDependentNodes), [&] {
-    return cuGraphNodeGetDependentNodes_v2(node, pDependentNodes, as_driver(edgeData), pNumDependentNodes);
+    return forward(cuGraphNodeGetDependentNodes_v2, node, pDependentNodes, edgeData, pNumDependentNodes);
   });
 }
 EXPORT cudaError_t WITH_EDGES(cudaGraphAddDependencies)(cudaGraph_t graph, const cudaGraphNode_t* from,
                                                         const cudaGraphNode_t* to, const cudaGraphEdgeData* edgeData,
                                                         size_t numDependencies) {
   return call(ARGUMENTS(graph, from, to, numDependencies),
-              [&] { return cuGraphAddDependencies_v2(graph, from, to, as_driver(edgeData), numDependencies); });
+              [&] { return forward(cuGraphAddDependencies_v2, graph, from, to, edgeData, numDependencies); });
 }
 EXPORT cudaError_t WITH_EDGES(cudaGraphRemoveDependencies)(cudaGraph_t graph, const cudaGraphNode_t* from,
                                                            const cudaGraphNode_t* to, const cudaGraphEdgeData* edgeData,
                                                            size_t numDependencies) {
   return call(ARGUMENTS(graph, from, to, numDependencies),
-              [&] { return cuGraphRemoveDependencies_v2(graph, from, to, as_driver(edgeData), numDependencies); });
+              [&] { return forward(cuGraphRemoveDependencies_v2, graph, from, to, edgeData, numDependencies); });
 }
 #if CUDART_VERSION < 13000
 cudaError_t cudaGraphAddNode(AT_ARGUMENTS, cudaGraphNodeParams* nodeParams) {
@@ -475,28 +406,19 @@ cudaError_t cudaUserObjectCreate(cudaUserObject_t* object_out, void* ptr, cudaHo
   return call(ARGUMENTS(object_out, ptr, initialRefcount, flags),
               [&] { return cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags); });
 }
-cudaError_t cudaUserObjectRetain(cudaUserObject_t object, unsigned int count) {
-  return call(ARGUMENTS(object, count), [&] { return cuUserObjectRetain(object, count); });
-}
-cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned int count) {
-  return call(ARGUMENTS(object, count), [&] { return cuUserObjectRelease(object, count); });
-}
-cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned int count,
-                                      unsigned int flags) {
-  return call(ARGUMENTS(graph, object, count, flags),
-              [&] { return cuGraphRetainUserObject(graph, object, count, flags); });
-}
-cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned int count) {
-  return call(ARGUMENTS(graph, object, count), [&] { return cuGraphReleaseUserObject(graph, object, count); });
-}
+FORWARD(cudaUserObjectRetain, cuUserObjectRetain, (cudaUserObject_t object, unsigned int count), object, count)
+FORWARD(cudaUserObjectRelease, cuUserObjectRelease, (cudaUserObject_t object, unsigned int count), object, count)
+FORWARD(cudaGraphRetainUserObject, cuGraphRetainUserObject,
+        (cudaGraph_t graph, cudaUserObject_t object, unsigned int count, unsigned int flags), graph, object, count,
+        flags)
+FORWARD(cudaGraphReleaseUserObject, cuGraphReleaseUserObject,
+        (cudaGraph_t graph, cudaUserObject_t object, unsigned int count), graph, object, count)
 
 // --- Executable graphs -----------------------------------------------------------------------------------------------
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* pGraphExec, cudaGraph_t graph, unsigned long long flags) {
-  return call(ARGUMENTS(pGraphExec, graph, flags), [&] { return cuGraphInstantiate(pGraphExec, graph, flags); });
-}
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* pGraphExec, cudaGraph_t graph, unsigned long long flags) {
-  return call(ARGUMENTS(pGraphExec, graph, flags), [&] { return cuGraphInstantiate(pGraphExec, graph, flags); });
-}
+FORWARD(cudaGraphInstantiate, cuGraphInstantiate,
+        (cudaGraphExec_t * pGraphExec, cudaGraph_t graph, unsigned long long flags), pGraphExec, graph, flags)
+FORWARD(cudaGraphInstantiateWithFlags, cuGraphInstantiate,
+        (cudaGraphExec_t * pGraphExec, cudaGraph_t graph, unsigned long long flags), pGraphExec, graph, flags)
 STREAM_CALL(cudaGraphInstantiateWithParams, _ptsz,
             (cudaGraphExec_t * pGraphExec, cudaGraph_t graph, cudaGraphInstantiateParams* instantiateParams),
             (pGraphExec, graph, instantiateParams)) {
@@ -509,10 +431,8 @@ STREAM_CALL(cudaGraphInstantiateWithParams, _ptsz,
     must(result);
   });
 }
-cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t graphExec, unsigned long long* flags) {
-  return call(ARGUMENTS(graphExec, flags),
-              [&] { return cuGraphExecGetFlags(graphExec, reinterpret_cast<cuuint64_t*>(flags)); });
-}
+FORWARD(cudaGraphExecGetFlags, cuGraphExecGetFlags, (cudaGraphExec_t graphExec, unsigned long long* flags), graphExec,
+        flags)
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t hGraphExec, cudaGraph_t hGraph,
                                 cudaGraphExecUpdateResultInfo* resultInfo) {
   return call(ARGUMENTS(hGraphExec, hGraph, resultInfo), [&] {
@@ -520,108 +440,71 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t hGraphExec, cudaGraph_t hGraph,
     return cuGraphExecUpdate(hGraphExec, hGraph, reinterpret_cast<CUgraphExecUpdateResultInfo*>(resultInfo));
   });
 }
-cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t hGraphExec, cudaGraphNode_t hNode, unsigned int isEnabled) {
-  return call(ARGUMENTS(hGraphExec, hNode, isEnabled),
-              [&] { return cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled); });
-}
-cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t hGraphExec, cudaGraphNode_t hNode, unsigned int* isEnabled) {
-  return call(ARGUMENTS(hGraphExec, hNode, isEnabled),
-              [&] { return cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled); });
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graphExec) {
-  return call(ARGUMENTS(graphExec), [&] { return cuGraphExecDestroy(graphExec); });
-}
-STREAM_CALL(cudaGraphUpload, _ptsz, (cudaGraphExec_t graphExec, cudaStream_t stream), (graphExec, stream)) {
-  return call(ARGUMENTS(graphExec, stream), [&] { return cuGraphUpload(graphExec, at(stream)); });
-}
+FORWARD(cudaGraphNodeSetEnabled, cuGraphNodeSetEnabled,
+        (cudaGraphExec_t hGraphExec, cudaGraphNode_t hNode, unsigned int isEnabled), hGraphExec, hNode, isEnabled)
+FORWARD(cudaGraphNodeGetEnabled, cuGraphNodeGetEnabled,
+        (cudaGraphExec_t hGraphExec, cudaGraphNode_t hNode, unsigned int* isEnabled), hGraphExec, hNode, isEnabled)
+FORWARD(cudaGraphExecDestroy, cuGraphExecDestroy, (cudaGraphExec_t graphExec), graphExec)
+STREAM_FORWARD(cudaGraphUpload, _ptsz, cuGraphUpload, (cudaGraphExec_t graphExec, cudaStream_t stream), graphExec,
+               stream)
 STREAM_CALL(cudaGraphLaunch, _ptsz, (cudaGraphExec_t graphExec, cudaStream_t stream), (graphExec, stream)) {
   const driver::KernelNames kernels = driver::kernels_of(graphExec);
   return call(ARGUMENTS(graphExec, stream, kernels), [&] { return cuGraphLaunch(graphExec, at(stream)); });
 }
 
 // --- Capture ---------------------------------------------------------------------------------------------------------
-STREAM_CALL(cudaStreamBeginCapture, _ptsz, (cudaStream_t stream, cudaStreamCaptureMode mode), (stream, mode)) {
-  return call(ARGUMENTS(stream, mode), [&] { return cuStreamBeginCapture(at(stream), CUstreamCaptureMode(mode)); });
-}
+STREAM_FORWARD(cudaStreamBeginCapture, _ptsz, cuStreamBeginCapture, (cudaStream_t stream, cudaStreamCaptureMode mode),
+               stream, mode)
 STREAM_CALL(cudaStreamBeginCaptureToGraph, _ptsz,
             (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
              const cudaGraphEdgeData* dependencyData, size_t numDependencies, cudaStreamCaptureMode mode),
             (stream, graph, dependencies, dependencyData, numDependencies, mode)) {
   return call(ARGUMENTS(stream, graph, dependencies, numDependencies, mode), [&] {
-    return cuStreamBeginCaptureToGraph(at(stream), graph, dependencies, as_driver(dependencyData), numDependencies,
-                                       CUstreamCaptureMode(mode));
+    return forward(cuStreamBeginCaptureToGraph, at(stream), graph, dependencies, dependencyData, numDependencies, mode);
   });
 }
-STREAM_CALL(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t* pGraph), (stream, pGraph)) {
-  return call(ARGUMENTS(stream, pGraph), [&] { return cuStreamEndCapture(at(stream), pGraph); });
-}
-STREAM_CALL(cudaStreamIsCapturing, _ptsz, (cudaStream_t stream, cudaStreamCaptureStatus* pCaptureStatus),
-            (stream, pCaptureStatus)) {
-  return call(ARGUMENTS(stream, pCaptureStatus), [&] {
-    return cuStreamIsCapturing(at(stream), reinterpret_cast<CUstreamCaptureStatus*>(pCaptureStatus));
-  });
-}
+STREAM_FORWARD(cudaStreamEndCapture, _ptsz, cuStreamEndCapture, (cudaStream_t stream, cudaGraph_t* pGraph), stream,
+               pGraph)
+STREAM_FORWARD(cudaStreamIsCapturing, _ptsz, cuStreamIsCapturing,
+               (cudaStream_t stream, cudaStreamCaptureStatus* pCaptureStatus), stream, pCaptureStatus)
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   return call(ARGUMENTS(mode), driver_only,
               [&] { return cuThreadExchangeStreamCaptureMode(reinterpret_cast<CUstreamCaptureMode*>(mode)); });
 }
 
-namespace {
-cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                         cudaGraph_t* graph, const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
-                         size_t* count) {
-  return cudaError_t(cuStreamGetCaptureInfo_v3(at(stream), reinterpret_cast<CUstreamCaptureStatus*>(status),
-                                               reinterpret_cast<cuuint64_t*>(id), graph, dependencies,
-                                               reinterpret_cast<const CUgraphEdgeData**>(edges), count));
-}
-}  // namespace
-
 #if CUDART_VERSION >= 13000
-STREAM_CALL(cudaStreamGetCaptureInfo, _ptsz,
-            (cudaStream_t stream, cudaStreamCaptureStatus* captureStatus_out, unsigned long long* id_out,
-             cudaGraph_t* graph_out, const cudaGraphNode_t** dependencies_out, const cudaGraphEdgeData** edgeData_out,
-             size_t* numDependencies_out),
-            (stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out)) {
-  return call(ARGUMENTS(stream, captureStatus_out), [&] {
-    return capture_info(stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out,
-                        numDependencies_out);
-  });
-}
-STREAM_CALL(cudaStreamUpdateCaptureDependencies, _ptsz,
-            (cudaStream_t stream, cudaGraphNode_t* dependencies, const cudaGraphEdgeData* dependencyData,
-             size_t numDependencies, unsigned int flags),
-            (stream, dependencies, dependencyData, numDependencies, flags)) {
-  return call(ARGUMENTS(stream, numDependencies, flags), [&] {
-    return cuStreamUpdateCaptureDependencies_v2(at(stream), dependencies, as_driver(dependencyData), numDependencies,
-                                                flags);
-  });
-}
+#define CAPTURE_INFO cudaStreamGetCaptureInfo
 #else
+#define CAPTURE_INFO cudaStreamGetCaptureInfo_v3
+#endif
+#define STREAM_CALL_OF(name, ...) STREAM_CALL(name, __VA_ARGS__)
+STREAM_CALL_OF(CAPTURE_INFO, _ptsz,
+               (cudaStream_t stream, cudaStreamCaptureStatus* captureStatus_out, unsigned long long* id_out,
+                cudaGraph_t* graph_out, const cudaGraphNode_t** dependencies_out,
+                const cudaGraphEdgeData** edgeData_out, size_t* numDependencies_out),
+               (stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out)) {
+  return call(ARGUMENTS(stream, captureStatus_out), [&] {
+    return forward(cuStreamGetCaptureInfo_v3, at(stream), captureStatus_out, id_out, graph_out, dependencies_out,
+                   edgeData_out, numDependencies_out);
+  });
+}
+STREAM_CALL_OF(WITH_EDGES(cudaStreamUpdateCaptureDependencies), _ptsz,
+               (cudaStream_t stream, cudaGraphNode_t* dependencies, const cudaGraphEdgeData* dependencyData,
+                size_t numDependencies, unsigned int flags),
+               (stream, dependencies, dependencyData, numDependencies, flags)) {
+  return call(ARGUMENTS(stream, numDependencies, flags), [&] {
+    return forward(cuStreamUpdateCaptureDependencies_v2, at(stream), dependencies, dependencyData, numDependencies,
+                   flags);
+  });
+}
+#if CUDART_VERSION < 13000
 STREAM_CALL(cudaStreamGetCaptureInfo_v2, _ptsz,
             (cudaStream_t stream, cudaStreamCaptureStatus* captureStatus_out, unsigned long long* id_out,
              cudaGraph_t* graph_out, const cudaGraphNode_t** dependencies_out, size_t* numDependencies_out),
             (stream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out)) {
   return call(ARGUMENTS(stream, captureStatus_out), [&] {
-    return capture_info(stream, captureStatus_out, id_out, graph_out, dependencies_out, nullptr, numDependencies_out);
-  });
-}
-STREAM_CALL(cudaStreamGetCaptureInfo_v3, _ptsz,
-            (cudaStream_t stream, cudaStreamCaptureStatus* captureStatus_out, unsigned long long* id_out,
-             cudaGraph_t* graph_out, const cudaGraphNode_t** dependencies_out, const cudaGraphEdgeData** edgeData_out,
-             size_t* numDependencies_out),
-            (stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out)) {
-  return call(ARGUMENTS(stream, captureStatus_out), [&] {
-    return capture_info(stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out,
-                        numDependencies_out);
-  });
-}
-STREAM_CALL(cudaStreamUpdateCaptureDependencies_v2, _ptsz,
-            (cudaStream_t stream, cudaGraphNode_t* dependencies, const cudaGraphEdgeData* dependencyData,
-             size_t numDependencies, unsigned int flags),
-            (stream, dependencies, dependencyData, numDependencies, flags)) {
-  return call(ARGUMENTS(stream, numDependencies, flags), [&] {
-    return cuStreamUpdateCaptureDependencies_v2(at(stream), dependencies, as_driver(dependencyData), numDependencies,
-                                                flags);
+    return forward(cuStreamGetCaptureInfo_v3, at(stream), captureStatus_out, id_out, graph_out, dependencies_out,
+                   nullptr, numDependencies_out);
   });
 }
 STREAM_CALL(cudaStreamUpdateCaptureDependencies, _ptsz,

@@ -409,13 +409,8 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJi
   return call(ARGUMENTS(library, code, numJitOptions, numLibraryOptions),
               [&] { return cuLibraryLoadData(library, code, nullptr, nullptr, 0, nullptr, nullptr, 0); });
 }
-cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
-  return call(ARGUMENTS(library), [&] { return cuLibraryUnload(library); });
-}
-cudaError_t cudaLibraryGetKernel(cudaKernel_t* pKernel, cudaLibrary_t library, const char* name) {
-  return call(ARGUMENTS(pKernel, library, name), [&] { return cuLibraryGetKernel(pKernel, library, name); });
-}
-cudaError_t cudaLibraryGetGlobal(void** dptr, size_t* bytes, cudaLibrary_t library, const char* name) {
-  return call(ARGUMENTS(dptr, bytes, library, name),
-              [&] { return cuLibraryGetGlobal(address(dptr), bytes, library, name); });
-}
+FORWARD(cudaLibraryUnload, cuLibraryUnload, (cudaLibrary_t library), library)
+FORWARD(cudaLibraryGetKernel, cuLibraryGetKernel, (cudaKernel_t * pKernel, cudaLibrary_t library, const char* name),
+        pKernel, library, name)
+FORWARD(cudaLibraryGetGlobal, cuLibraryGetGlobal, (void** dptr, size_t* bytes, cudaLibrary_t library, const char* name),
+        dptr, bytes, library, name)

@@ -230,22 +230,12 @@ cudaError_t cudaHostAlloc(void** pHost, size_t size, unsigned int flags) {
 cudaError_t cudaFreeHost(void* ptr) {
   return call(ARGUMENTS(ptr), [&] { free_memory(ptr, true); });
 }
-cudaError_t cudaHostRegister(void* ptr, size_t size, unsigned int flags) {
-  return call(ARGUMENTS(ptr, size, flags), [&] { return cuMemHostRegister(ptr, size, flags); });
-}
-cudaError_t cudaHostUnregister(void* ptr) {
-  return call(ARGUMENTS(ptr), [&] { return cuMemHostUnregister(ptr); });
-}
-cudaError_t cudaHostGetDevicePointer(void** pDevice, void* pHost, unsigned int flags) {
-  return call(ARGUMENTS(pDevice, pHost, flags),
-              [&] { return cuMemHostGetDevicePointer(address(pDevice), pHost, flags); });
-}
-cudaError_t cudaHostGetFlags(unsigned int* pFlags, void* pHost) {
-  return call(ARGUMENTS(pFlags, pHost), [&] { return cuMemHostGetFlags(pFlags, pHost); });
-}
-cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  return call(ARGUMENTS(free, total), [&] { return cuMemGetInfo(free, total); });
-}
+FORWARD(cudaHostRegister, cuMemHostRegister, (void* ptr, size_t size, unsigned int flags), ptr, size, flags)
+FORWARD(cudaHostUnregister, cuMemHostUnregister, (void* ptr), ptr)
+FORWARD(cudaHostGetDevicePointer, cuMemHostGetDevicePointer, (void** pDevice, void* pHost, unsigned int flags), pDevice,
+        pHost, flags)
+FORWARD(cudaHostGetFlags, cuMemHostGetFlags, (unsigned int* pFlags, void* pHost), pFlags, pHost)
+FORWARD(cudaMemGetInfo, cuMemGetInfo, (size_t* free, size_t* total), free, total)
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* ptr) {
   return call(ARGUMENTS(attributes, ptr), driver_only,
               result_to(attributes, "attributes", [&] { return describe(ptr); }));
@@ -281,12 +271,9 @@ cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise adv
   });
 }
 #endif
-cudaError_t cudaMemRangeGetAttribute(void* data, size_t dataSize, cudaMemRangeAttribute attribute, const void* devPtr,
-                                     size_t count) {
-  return call(ARGUMENTS(data, dataSize, attribute, devPtr, count), [&] {
-    return cuMemRangeGetAttribute(data, dataSize, CUmem_range_attribute(attribute), address(devPtr), count);
-  });
-}
+FORWARD(cudaMemRangeGetAttribute, cuMemRangeGetAttribute,
+        (void* data, size_t dataSize, cudaMemRangeAttribute attribute, const void* devPtr, size_t count), data,
+        dataSize, attribute, devPtr, count)
 cudaError_t cudaMemRangeGetAttributes(void** data, size_t* dataSizes, cudaMemRangeAttribute* attributes,
                                       size_t numAttributes, const void* devPtr, size_t count) {
   return call(ARGUMENTS(numAttributes, devPtr, count), [&] {
@@ -306,9 +293,7 @@ cudaError_t cudaIpcOpenMemHandle(void** devPtr, cudaIpcMemHandle_t handle, unsig
   return call(ARGUMENTS(devPtr, flags),
               [&] { return cuIpcOpenMemHandle(address(devPtr), reinterpret_cast<CUipcMemHandle&>(handle), flags); });
 }
-cudaError_t cudaIpcCloseMemHandle(void* devPtr) {
-  return call(ARGUMENTS(devPtr), [&] { return cuIpcCloseMemHandle(address(devPtr)); });
-}
+FORWARD(cudaIpcCloseMemHandle, cuIpcCloseMemHandle, (void* devPtr), devPtr)
 
 // --- Pools ----------------------------------------------------------------------------------------------------------
 STREAM_CALL(cudaMallocAsync, _ptsz, (void** devPtr, size_t size, cudaStream_t hStream), (devPtr, size, hStream)) {
@@ -322,9 +307,7 @@ STREAM_CALL(cudaMallocFromPoolAsync, _ptsz, (void** ptr, size_t size, cudaMemPoo
     allocate(ptr, "ptr", size, [&] { return cuMemAllocFromPoolAsync(address(ptr), size, memPool, at(stream)); });
   });
 }
-STREAM_CALL(cudaFreeAsync, _ptsz, (void* devPtr, cudaStream_t hStream), (devPtr, hStream)) {
-  return call(ARGUMENTS(devPtr, hStream), [&] { return cuMemFreeAsync(address(devPtr), at(hStream)); });
-}
+STREAM_FORWARD(cudaFreeAsync, _ptsz, cuMemFreeAsync, (void* devPtr, cudaStream_t hStream), devPtr, hStream)
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* memPool, int device) {
   return call(ARGUMENTS(memPool, device), driver_only,
               [&] { return cuDeviceGetDefaultMemPool(memPool, checked(device)); });
@@ -337,74 +320,39 @@ cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t memPool) {
 }
 #if CUDART_VERSION >= 13000
 static_assert(sizeof(cudaMemLocation) == sizeof(CUmemLocation));
-cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t* memPool, cudaMemLocation* location, cudaMemAllocationType type) {
-  return call(ARGUMENTS(memPool, location, type), [&] {
-    return cuMemGetDefaultMemPool(memPool, reinterpret_cast<CUmemLocation*>(location), CUmemAllocationType(type));
-  });
-}
-cudaError_t cudaMemGetMemPool(cudaMemPool_t* memPool, cudaMemLocation* location, cudaMemAllocationType type) {
-  return call(ARGUMENTS(memPool, location, type), [&] {
-    return cuMemGetMemPool(memPool, reinterpret_cast<CUmemLocation*>(location), CUmemAllocationType(type));
-  });
-}
-cudaError_t cudaMemSetMemPool(cudaMemLocation* location, cudaMemAllocationType type, cudaMemPool_t memPool) {
-  return call(ARGUMENTS(location, type, memPool), [&] {
-    return cuMemSetMemPool(reinterpret_cast<CUmemLocation*>(location), CUmemAllocationType(type), memPool);
-  });
-}
+FORWARD(cudaMemGetDefaultMemPool, cuMemGetDefaultMemPool,
+        (cudaMemPool_t * memPool, cudaMemLocation* location, cudaMemAllocationType type), memPool, location, type)
+FORWARD(cudaMemGetMemPool, cuMemGetMemPool,
+        (cudaMemPool_t * memPool, cudaMemLocation* location, cudaMemAllocationType type), memPool, location, type)
+FORWARD(cudaMemSetMemPool, cuMemSetMemPool,
+        (cudaMemLocation * location, cudaMemAllocationType type, cudaMemPool_t memPool), location, type, memPool)
 #endif
-cudaError_t cudaMemPoolCreate(cudaMemPool_t* memPool, const cudaMemPoolProps* poolProps) {
-  return call(ARGUMENTS(memPool, poolProps),
-              [&] { return cuMemPoolCreate(memPool, reinterpret_cast<const CUmemPoolProps*>(poolProps)); });
-}
-cudaError_t cudaMemPoolDestroy(cudaMemPool_t memPool) {
-  return call(ARGUMENTS(memPool), [&] { return cuMemPoolDestroy(memPool); });
-}
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t memPool, size_t minBytesToKeep) {
-  return call(ARGUMENTS(memPool, minBytesToKeep), [&] { return cuMemPoolTrimTo(memPool, minBytesToKeep); });
-}
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t memPool, cudaMemPoolAttr attr, void* value) {
-  return call(ARGUMENTS(memPool, attr, value),
-              [&] { return cuMemPoolSetAttribute(memPool, CUmemPool_attribute(attr), value); });
-}
-cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t memPool, cudaMemPoolAttr attr, void* value) {
-  return call(ARGUMENTS(memPool, attr, value),
-              [&] { return cuMemPoolGetAttribute(memPool, CUmemPool_attribute(attr), value); });
-}
+FORWARD(cudaMemPoolCreate, cuMemPoolCreate, (cudaMemPool_t * memPool, const cudaMemPoolProps* poolProps), memPool,
+        poolProps)
+FORWARD(cudaMemPoolDestroy, cuMemPoolDestroy, (cudaMemPool_t memPool), memPool)
+FORWARD(cudaMemPoolTrimTo, cuMemPoolTrimTo, (cudaMemPool_t memPool, size_t minBytesToKeep), memPool, minBytesToKeep)
+FORWARD(cudaMemPoolSetAttribute, cuMemPoolSetAttribute, (cudaMemPool_t memPool, cudaMemPoolAttr attr, void* value),
+        memPool, attr, value)
+FORWARD(cudaMemPoolGetAttribute, cuMemPoolGetAttribute, (cudaMemPool_t memPool, cudaMemPoolAttr attr, void* value),
+        memPool, attr, value)
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t memPool, const cudaMemAccessDesc* descList, size_t count) {
   return call(ARGUMENTS(memPool, descList, count), [&] {
     const CUmemAccessDesc none = {};  // without a list the driver refuses even none
     must(cuMemPoolSetAccess(memPool, count ? reinterpret_cast<const CUmemAccessDesc*>(descList) : &none, count));
   });
 }
-cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t memPool, cudaMemLocation* location) {
-  return call(ARGUMENTS(flags, memPool, location), [&] {
-    return cuMemPoolGetAccess(reinterpret_cast<CUmemAccess_flags*>(flags), memPool,
-                              reinterpret_cast<CUmemLocation*>(location));
-  });
-}
-cudaError_t cudaMemPoolExportToShareableHandle(void* shareableHandle, cudaMemPool_t memPool,
-                                               cudaMemAllocationHandleType handleType, unsigned int flags) {
-  return call(ARGUMENTS(shareableHandle, memPool, handleType, flags), [&] {
-    return cuMemPoolExportToShareableHandle(shareableHandle, memPool, CUmemAllocationHandleType(handleType), flags);
-  });
-}
-cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t* memPool, void* shareableHandle,
-                                                 cudaMemAllocationHandleType handleType, unsigned int flags) {
-  return call(ARGUMENTS(memPool, shareableHandle, handleType, flags), [&] {
-    return cuMemPoolImportFromShareableHandle(memPool, shareableHandle, CUmemAllocationHandleType(handleType), flags);
-  });
-}
-cudaError_t cudaMemPoolExportPointer(cudaMemPoolPtrExportData* exportData, void* ptr) {
-  return call(ARGUMENTS(exportData, ptr), [&] {
-    return cuMemPoolExportPointer(reinterpret_cast<CUmemPoolPtrExportData*>(exportData), address(ptr));
-  });
-}
-cudaError_t cudaMemPoolImportPointer(void** ptr, cudaMemPool_t memPool, cudaMemPoolPtrExportData* exportData) {
-  return call(ARGUMENTS(ptr, memPool, exportData), [&] {
-    return cuMemPoolImportPointer(address(ptr), memPool, reinterpret_cast<CUmemPoolPtrExportData*>(exportData));
-  });
-}
+FORWARD(cudaMemPoolGetAccess, cuMemPoolGetAccess,
+        (cudaMemAccessFlags * flags, cudaMemPool_t memPool, cudaMemLocation* location), flags, memPool, location)
+FORWARD(cudaMemPoolExportToShareableHandle, cuMemPoolExportToShareableHandle,
+        (void* shareableHandle, cudaMemPool_t memPool, cudaMemAllocationHandleType handleType, unsigned int flags),
+        shareableHandle, memPool, handleType, flags)
+FORWARD(cudaMemPoolImportFromShareableHandle, cuMemPoolImportFromShareableHandle,
+        (cudaMemPool_t * memPool, void* shareableHandle, cudaMemAllocationHandleType handleType, unsigned int flags),
+        memPool, shareableHandle, handleType, flags)
+FORWARD(cudaMemPoolExportPointer, cuMemPoolExportPointer, (cudaMemPoolPtrExportData * exportData, void* ptr),
+        exportData, ptr)
+FORWARD(cudaMemPoolImportPointer, cuMemPoolImportPointer,
+        (void** ptr, cudaMemPool_t memPool, cudaMemPoolPtrExportData* exportData), ptr, memPool, exportData)
 
 // --- Copies ---------------------------------------------------------------------------------------------------------
 STREAM_CALL(cudaMemcpy, _ptds, (void* dst, const void* src, size_t count, cudaMemcpyKind kind),

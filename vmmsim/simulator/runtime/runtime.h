@@ -21,6 +21,16 @@
   }                                                      \
   cudaError_t name parameters
 
+// A call that is the driver's with the same arguments; and one that has a variant as above.
+#define FORWARD(name, driver_call, parameters, ...)                                                       \
+  cudaError_t name parameters {                                                                           \
+    return call(ARGUMENTS(__VA_ARGS__), [&] { return forward(driver_call __VA_OPT__(, ) __VA_ARGS__); }); \
+  }
+#define STREAM_FORWARD(name, suffix, driver_call, parameters, ...)                                    \
+  STREAM_CALL(name, suffix, parameters, (__VA_ARGS__)) {                                              \
+    return call(ARGUMENTS(__VA_ARGS__), [&] { return forward_in_stream(driver_call, __VA_ARGS__); }); \
+  }
+
 namespace runtime {
 
 // An error that ends a call.
@@ -93,6 +103,29 @@ CUDA_MEMCPY3D as_driver(const cudaMemcpy3DParms&);  // throws Failed
 CUkernel kernel_of(const void* function);
 const void* function_of(CUkernel);
 void* part_of(const void* symbol, size_t count, size_t offset);
+
+// An argument of the runtime's as the driver's: an enum of the same values, a struct of the same members, an address.
+template <class To, class From> To same(From from) {
+  if constexpr (std::is_convertible_v<From, To>) {
+    return from;
+  } else if constexpr (std::is_enum_v<From>) {
+    return To(from);
+  } else {
+    if constexpr (std::is_pointer_v<To> && !std::is_void_v<std::remove_pointer_t<From>>)
+      static_assert(sizeof(std::remove_pointer_t<From>) == sizeof(std::remove_pointer_t<To>));
+    return reinterpret_cast<To>(from);
+  }
+}
+template <class... Parameters, class... Arguments>
+CUresult forward(CUresult (*driver_call)(Parameters...), Arguments... arguments) {
+  return driver_call(same<Parameters>(arguments)...);
+}
+template <class Argument> Argument in_stream(Argument argument) { return argument; }
+inline CUstream in_stream(CUstream stream) { return at(stream); }
+template <class... Parameters, class... Arguments>
+CUresult forward_in_stream(CUresult (*driver_call)(Parameters...), Arguments... arguments) {
+  return forward(driver_call, in_stream(arguments)...);
+}
 
 inline CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 inline CUdeviceptr* address(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
