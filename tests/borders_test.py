@@ -94,7 +94,7 @@ def test_what_is_refused():
         ("import vmmsim.trace", 1),  # then all of it could be used
         ("from vmmsim.processes import reap\nfrom vmmsim.view import watch", 0),
         ("def f():\n    from vmmsim.trace.line import number", 1),
-        ("from vmmsim.view import FrameBuilder", 1),
+        ("from vmmsim.view import Steps", 1),
         ("import vmmsim.view.page", 1),
         ("from vmmsim.tests import sample", 1),
     ):

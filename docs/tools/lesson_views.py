@@ -79,7 +79,7 @@ def main():
             sources = [*(ROOT / lesson).glob("*.cu"), *(ROOT / "common").glob("*.h")]
             recording.about["sources"] = {file.name: file.read_text() for file in sources}
             frames = steps(recording)
-            text = fragment(recording, frames, lesson[3:], has_pictures=True)
+            text = fragment(recording, frames, lesson[3:])
             (arguments.out / f"{lesson[3:]}.html").write_text(text)
             (arguments.out / f"{lesson[3:]}.json").write_text(json.dumps(begins(lesson, recording, frames)))
         except (Failed, Broken, AssertionError, OSError, subprocess.SubprocessError) as error:

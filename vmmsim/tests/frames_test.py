@@ -15,7 +15,7 @@ from vmmsim.trace.model import Machine
 from vmmsim.view.callers import Callers
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.owners import Owners
-from vmmsim.view.page import fragment, page
+from vmmsim.view.page import page
 from vmmsim.view.pictures import of_steps
 
 
@@ -230,13 +230,6 @@ def test_contradictions_are_told_and_the_frames_go_on():
     assert "4 MiB" in texts(found[-1])
 
 
-def test_a_page_that_has_pictures_of_its_own():
-    recording = sample.short().recording()
-    text = fragment(recording, steps(recording), "lesson", has_pictures=True)
-    assert "the pictures on this page" in text
-    assert "<figure>" not in text
-
-
 def test_unknown_calls_and_none_that_changes_anything():
     writer = Writer()
     writer.call("cuFromTheFuture", {"a": 1, "b": [1, {"c": None}], "d": "0x5"})
@@ -365,7 +358,7 @@ def test_a_fault_names_its_launch():
     inferred = "if it was the last launch before this call (inferred)"
     assert found[3].words.endswith(f"cudaErrorIllegalAddress, which comes late: {told.format(3)}, {inferred}.")
     assert found[4].words.endswith(": the fault of step 4 again, as every later call of the process does.")
-    assert (found.overview.faults, found.overview.repeats, found.overview.refused) == ([4], {5: 4}, [])
+    assert (found.overview.faults, found.overview.repeats, found.overview.unanswered) == ([4], {5: 4}, [])
     headline = page(writer.recording(), found)
     assert '"#step=4">1 fault at step 4</a>' in headline
     assert '"#step=5">1 call repeats it at step 5</a>' in headline

@@ -42,8 +42,8 @@ def test_a_process_that_vanishes():
     found = steps(writer.recording())
     assert (
         found[-2].words
-        == "Process 2: The process vanished: signal 9 (SIGKILL) ended it. The system takes back what it alone held: "
-        "2 MiB of GPU 0, 1 MiB of ordinary memory of GPU 0."
+        == "Process 2: The process vanished: SIGKILL ended it. The system takes back what it alone held: "
+        "2 MiB and 1 MiB ordinary of GPU 0."
     )
     vanished, ended = len(found) - 1, "of 2 processes ended 1 by itself, 1 by SIGKILL"
     assert found.overview.opens_at() == len(found) - 1

@@ -27,16 +27,12 @@ def place(mapping, name):
 
 def changes(since, name):
     came, gone = list(since.came.values()), [thing for _, _, thing in since.gone.values()]
-    for thing in came:
-        if isinstance(thing, Reservation):
-            yield f"{size_text(thing.size)} → {name(thing)}"
-        elif isinstance(thing, Mapping):
-            yield f"{size_text(thing.size)} #{thing.memory.nth} → {place(thing, name)}"
-    for thing in gone:
-        if isinstance(thing, Mapping):
-            yield f"{size_text(thing.size)} #{thing.memory.nth} ← {place(thing, name)}"
-        elif isinstance(thing, Reservation):
-            yield f"{size_text(thing.size)} ← {name(thing)}"
+    for arrow, things in ("→", came), ("←", gone):
+        for thing in things:
+            if isinstance(thing, Reservation):
+                yield f"{size_text(thing.size)} {arrow} {name(thing)}"
+            elif isinstance(thing, Mapping):
+                yield f"{size_text(thing.size)} #{thing.memory.nth} {arrow} {place(thing, name)}"
     opened = {}
     for mapping, was in since.access.values():
         for device, flags in mapping.access.items():

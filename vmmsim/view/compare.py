@@ -14,9 +14,9 @@ import itertools
 import pathlib
 import re
 
-from vmmsim.view.overview import left_text, link
+from vmmsim.view.overview import link
 from vmmsim.view.page import command_of, filled, view
-from vmmsim.view.sizes import size_text
+from vmmsim.view.sizes import size_text, sizes_text
 
 KEYS = "first-step", "second-step"  # of their views
 MOST = 3  # things of a kind that are named
@@ -69,20 +69,15 @@ def differences(runs):
     return list(filter(None, told)) or ["No difference in what they hold, call, are refused and leave."]
 
 
-def lanes_of(one, other):
-    """[(GPU, [(step, Held) where that changes], the same of the other)]: calls that change nothing do not count."""
-    devices = dict.fromkeys([*one.overview.shown(), *other.overview.shown()])
-    return [
-        (device, *(run.overview.lanes.get(device, one.overview.lanes[0][:1]) for run in (one, other)))
-        for device in devices
-    ]
+def devices_of(one, other):
+    return dict.fromkeys([*one.overview.shown(), *other.overview.shown()])
 
 
 def apart(one, other, names):
-    """The first step from which they differ in what they hold."""
+    """The first step from which they differ in what they hold: calls that change nothing do not count."""
     found = []
-    for device, its, others in lanes_of(one, other):
-        pairs = itertools.zip_longest(its, others)
+    for device in devices_of(one, other):
+        pairs = itertools.zip_longest(one.overview.lane(device), other.overview.lane(device))
         if pair := next(((a, b) for a, b in pairs if not a or not b or a[1] != b[1]), None):
             found.append((min(each[0] for each in pair if each), device, pair))
     if not found:
@@ -102,8 +97,8 @@ def held_text(held):
 
 def peaks(one, other, names):
     told = []
-    for device, *lanes in lanes_of(one, other):
-        of_each = [max(lane, key=lambda change: change[1].total) for lane in lanes]
+    for device in devices_of(one, other):
+        of_each = [run.overview.peak(device) for run in (one, other)]
         if of_each[0][1].total != of_each[1][1].total:
             its = (
                 f"{size_text(held.total)} at step {step} of {name}"
@@ -116,7 +111,7 @@ def peaks(one, other, names):
 def left_of(steps):
     """How many there are of each: (its size, in words with the line of the program)."""
     return collections.Counter(
-        (size, f"{left_text(collections.Counter({(kind, device): size}), {}, 2)} ({steps[born - 1].owner})")
+        (size, f"{sizes_text(collections.Counter({(kind, device): size}))} ({steps[born - 1].owner})")
         for size, device, kind, born in steps.lives.left_memory()
     )
 

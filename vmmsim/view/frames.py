@@ -18,7 +18,7 @@ from vmmsim.view.brief import brief
 from vmmsim.view.callers import Callers
 from vmmsim.view.lives import Lives
 from vmmsim.view.naming import variable
-from vmmsim.view.overview import Overview, ending, is_launch, lanes
+from vmmsim.view.overview import Overview, is_launch, lanes
 from vmmsim.view.owners import Owners
 from vmmsim.view.refusals import answered, lacking
 from vmmsim.view.words import Asked, is_refused
@@ -30,7 +30,6 @@ DEFAULT_STREAMS = "0x0", "0x1", "0x2"  # also cudaStreamLegacy and cudaStreamPer
 class Step:
     number: int  # from 1
     process: int  # in the order in which they change something, from 0
-    pid: int
     call: str
     words: str
     place: tuple  # (file, line, function), as Recording.place gives it
@@ -50,103 +49,69 @@ class Step:
 class Steps(list):
     """One Step for each call, and what is to be said of all of them."""
 
-    overview = lives = callers = None
-    drawn = ()  # names of the processes that pictures show
-    devices = ()
-    faults = {}  # by step: [process, address] of what a kernel must not touch
-    spoken = {}  # by step: [reservations, memory] that its words name
-
-
-def steps(recording):
-    """One Step for each call of the recording."""
-    return FrameBuilder(recording).steps()
-
-
-def notes(recording):
-    """What is to be said of a recording as a whole: sentences."""
-    sentences = recording.missing()
-    if not recording.lines:
-        sentences.append("The recording has no calls.")
-    elif not any(line["changes"] for line in recording.lines):
-        sentences.append("No call changes addresses or memory.")
-    return sentences
-
-
-class FrameBuilder:
-    """The machine of a recording, and what is noted of it step by step."""
-
     def __init__(self, recording):
-        self.recording, self.lines = recording, recording.lines
-        self.machine = Machine(strict=False, sources=imports.sources(self.lines))
-        changing = dict.fromkeys(line["pid"] for line in self.lines if line["changes"])
-        self.all_pids = list(changing | dict.fromkeys(line["pid"] for line in self.lines))
-        self.pids = list(changing) or self.all_pids[:1]
-        several = len(self.all_pids) > 1
-        self.processes = [f"process {self.all_pids.index(pid) + 1}" if several else "" for pid in self.pids]
-        self.devices = devices_of(self.lines)
-        reserve = [line for line in self.lines if line["call"] == "cuMemAddressReserve" and not is_refused(line)]
+        super().__init__()
+        self.recording, lines = recording, recording.lines
+        self.machine = Machine(strict=False, sources=imports.sources(lines))
+        self.devices = devices_of(lines)
+        changing = {line["pid"] for line in lines if line["changes"]}
+        self.nth = {pid: place for place, pid in enumerate(recording.processes())}
+        pids = [pid for pid in self.nth if pid in changing] or list(self.nth)[:1]
+        self.drawn = {pid: f"process {self.nth[pid] + 1}" if len(self.nth) > 1 else "" for pid in pids}  # in pictures
+        self.faults = {}  # by step: [process, address] of what a kernel must not touch
+        self.spoken = {}  # by step: [reservations, memory] that its words name
+        reserve = [line for line in lines if line["call"] == "cuMemAddressReserve" and not is_refused(line)]
         self.names, self.variables = {}, {}  # of reservations; by the callers of a line
         self.often = collections.Counter((line["pid"], self.variable(line)) for line in reserve)
         self.ranks = collections.defaultdict(dict)  # of threads and streams
-        self.process_of = dict(zip(self.pids, self.processes, strict=True))
-        rank = {pid: place for place, pid in enumerate(self.all_pids)}
-        self.overview, self.lives = Overview(), Lives(self.name, rank)
-        self.owners, self.callers, self.answered = Owners(recording), Callers(recording), answered(recording)
-
-    def steps(self):
-        result = Steps()
-        result.drawn, result.devices, result.faults, result.spoken = self.processes, self.devices, {}, {}
-        result.overview, result.lives, result.callers = self.overview, self.lives, self.callers
-        for count, line in enumerate(self.lines, 1):
-            since = self.machine.since()
-            asked = Asked(self.machine, line, self.name, self.process_of)
-            self.machine.line(line)
-            self.lives.note(count, line, since, self.machine)
-            self.overview.note(count, line)
-            asked.fault_before = self.overview.repeats.get(count, 0)
-            if address := fault_of(line):
-                result.faults[count] = [self.all_pids.index(line["pid"]), address]
-            is_change = since.has_changed() or bool(line["changes"])
-            what, words = brief(line, since, self.name), self.words(line, asked, count)
-            if asked.spoken:
-                result.spoken[count] = self.lives.numbers(asked.spoken)
-            self.machine.forget_since(since)
-            result.append(
-                Step(
-                    number=count,
-                    process=self.all_pids.index(line["pid"]),
-                    pid=line["pid"],
-                    call=line["call"],
-                    words=words,
-                    place=tuple(self.recording.place(line)),
-                    owner=self.owners.of(line),
-                    kind="refused" if is_refused(line) else "changes" if is_change else "asks",
-                    explanation=line["explanation"],
-                    brief=what,
-                    is_launch=is_launch(line),
-                    thread=self.rank("thread", line, line["thread"]),
-                    stream=self.rank("stream", line, stream) + 1 if (stream := stream_of(line)) else 0,
-                    is_answered=count in self.answered,
-                    led_there=self.recording.led_there(line)[:4],
-                    stack=self.callers.of(line),
-                    cause=cause(line),
-                )
-            )
-        self.overview.lanes = lanes(self.lives, self.devices)
-        self.overview.left, self.overview.answered = self.lives.left(), self.answered
-        self.overview.ending = ending(self.recording)
-        if not self.recording.is_cut and not self.recording.about.get("status"):  # else it had no time to give it back
+        self.lives, self.owners, self.callers = Lives(self.name, self.nth), Owners(recording), Callers(recording)
+        self.answered = answered(recording)
+        self.overview = Overview(recording, self.answered)
+        self.extend(self.step(number, line) for number, line in enumerate(lines, 1))
+        self.overview.lanes, self.overview.left = lanes(self.lives, self.devices), self.lives.left()
+        if not recording.is_cut and not recording.about.get("status"):  # else it had no time to give it back
             self.overview.leaked = self.lives.leaked()
-        return result
+
+    def step(self, number, line):
+        since = self.machine.since()
+        asked = Asked(self.machine, line, self.name, self.drawn)
+        self.machine.line(line)
+        self.lives.note(number, line, since, self.machine)
+        asked.fault_before = self.overview.repeats.get(number, 0)
+        if address := fault_of(line):
+            self.faults[number] = [self.nth[line["pid"]], address]
+        is_change = since.has_changed() or bool(line["changes"])
+        what, words = brief(line, since, self.name), self.words(line, asked, number)
+        if asked.spoken:
+            self.spoken[number] = self.lives.numbers(asked.spoken)
+        self.machine.forget_since(since)
+        return Step(
+            number=number,
+            process=self.nth[line["pid"]],
+            call=line["call"],
+            words=words,
+            place=tuple(self.recording.place(line)),
+            owner=self.owners.of(line),
+            kind="refused" if is_refused(line) else "changes" if is_change else "asks",
+            explanation=line["explanation"],
+            brief=what,
+            is_launch=is_launch(line),
+            thread=self.rank("thread", line, line["thread"]),
+            stream=self.rank("stream", line, stream) + 1 if (stream := stream_of(line)) else 0,
+            is_answered=number in self.answered,
+            led_there=self.recording.led_there(line)[:4],
+            stack=self.callers.of(line),
+            cause=cause(line),
+        )
 
     def rank(self, kind, line, value):
         """In the order in which a process names them."""
         ranks = self.ranks[kind, line["pid"]]
         return ranks.setdefault(value, len(ranks))
 
-    def words(self, line, asked, count):
-        whose = f"Process {self.all_pids.index(line['pid']) + 1}: " if len(self.all_pids) > 1 else ""
-        more = [lacking(line), self.answered.get(count), *map(doubt, dict.fromkeys(self.machine.doubts))]
+    def words(self, line, asked, number):
+        whose = f"Process {self.nth[line['pid']] + 1}: " if len(self.nth) > 1 else ""
+        more = [lacking(line), self.answered.get(number), *map(doubt, dict.fromkeys(self.machine.doubts))]
         return whose + " ".join(filter(None, [asked.words(), *more]))
 
     def name(self, pid, reservation):
@@ -163,6 +128,21 @@ class FrameBuilder:
         if key not in self.variables:
             self.variables[key] = variable(self.recording, line)
         return self.variables[key]
+
+
+def steps(recording):
+    """One Step for each call of the recording."""
+    return Steps(recording)
+
+
+def notes(recording):
+    """What is to be said of a recording as a whole: sentences."""
+    sentences = recording.missing()
+    if not recording.lines:
+        sentences.append("The recording has no calls.")
+    elif not any(line["changes"] for line in recording.lines):
+        sentences.append("No call changes addresses or memory.")
+    return sentences
 
 
 def stream_of(line):

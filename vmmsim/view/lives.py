@@ -11,22 +11,21 @@ import collections
 
 from vmmsim.trace.checks import OF_MODULES
 from vmmsim.trace.entities import Mapping, Memory, Reservation
+from vmmsim.view.sizes import ORDINARY, VMM
 from vmmsim.view.words import RIGHTS
 
 LONGEST = 5000  # events of one thing; more nobody reads
-VMM, ORDINARY = "", "ordinary"  # kinds of memory that is left
+# Where in what is packed of one the step stands in which it goes.
+DIED = {"reservations": 5, "mappings": 5, "handles": 3, "blocks": 4, "descriptors": 4, "bindings": 3, "peers": 4}
 
 
 class Lives:
     def __init__(self, name, rank):
         self.name, self.rank = name, rank
-        self.reservations, self.mappings, self.memory = [], [], {}  # as they are packed; memory by what it is called
-        self.handles, self.blocks, self.descriptors = [], [], []  # as they are packed, too
-        self.bindings, self.peers = [], []
-        self.of_reservation, self.of_mapping = {}, {}  # places in these, by number
-        # By (process, memory), by (process, address), by (process, fd).
-        self.of_handle, self.of_block, self.of_descriptor = {}, {}, {}
-        self.of_binding, self.of_peer = {}, {}  # by (object, memory), by (process, device, peer)
+        self.memory = {}  # as it is packed, by what it is called
+        self.all = {kind: [] for kind in DIED}  # as they are packed
+        self.alive = {}  # of these, by kind and by what tells it apart
+        self.rooms = {}  # places of reservations in these, by number
         self.ends = set()  # steps in which a process exits, and the system takes back what it left; not if it vanishes
 
     def note(self, step, line, since, machine):
@@ -39,35 +38,38 @@ class Lives:
             if isinstance(thing, Mapping):
                 self.mapped(step, thing)
         for mapping, was in since.access.values():
-            if mapping.number in self.of_mapping:
-                self.granted(step, mapping, was)
+            self.granted(step, mapping, was)
         for _, _, thing in since.gone.values():
             self.went(step, thing)
         for look in since.was.values():
             self.looked(step, look, look.memory.look())
         for peer in since.peers:
-            self.let_peer(step, peer, peer[1:] in machine.processes[peer[0]].peers)
+            self.end("peers", peer, step)
+            if peer[1:] in machine.processes[peer[0]].peers:
+                self.begin("peers", peer, [self.rank[peer[0]], *peer[1:], step, 0])
         for pid, address in since.blocks:
-            if (nth := self.of_block.pop((pid, address), None)) is not None:
-                self.blocks[nth][4] = step
+            self.end("blocks", (pid, address), step)
             if block := machine.processes[pid].blocks.get(address):
-                self.of_block[pid, address] = len(self.blocks)
                 size, device, call = block
-                self.blocks.append([self.rank[pid], size, device, step, 0, int(call.startswith(OF_MODULES)), call])
+                its = [self.rank[pid], size, device, step, 0, int(call.startswith(OF_MODULES)), call]
+                self.begin("blocks", (pid, address), its)
         for pid, fd in since.descriptors:
-            self.described(step, pid, fd, machine.processes[pid].descriptors.get(fd))
+            self.end("descriptors", (pid, fd), step)
+            if memory := machine.processes[pid].descriptors.get(fd):
+                self.begin("descriptors", (pid, fd), [self.rank[pid], memory.nth, fd, step, 0])
+
+    def begin(self, kind, key, its):
+        self.all[kind].append(its)
+        self.alive[kind, key] = its
+
+    def end(self, kind, key, step):
+        if its := self.alive.pop((kind, key), None):
+            its[DIED[kind]] = step
 
     def numbers(self, things):
         """Of reservations and memory: the numbers that they have for the script."""
-        rooms = [self.of_reservation[one.number] for one in things if one.number in self.of_reservation]
+        rooms = [self.rooms[one.number] for one in things if one.number in self.rooms]
         return [rooms, [one.nth for one in things if isinstance(one, Memory)]]
-
-    def let_peer(self, step, peer, is_on):
-        if (nth := self.of_peer.pop(peer, None)) is not None:
-            self.peers[nth][4] = step
-        if is_on:
-            self.of_peer[peer] = len(self.peers)
-            self.peers.append([self.rank[peer[0]], *peer[1:], step, 0])
 
     def record(self, memory):
         """What is packed of it: size, GPU, kind, events, the steps in which it comes and goes, and what few have."""
@@ -75,44 +77,36 @@ class Lives:
         known[:3] = memory.size, memory.device, memory.is_multicast
         return known
 
-    def described(self, step, pid, fd, memory):
-        """What a descriptor holds from now on, or None."""
-        if (nth := self.of_descriptor.pop((pid, fd), None)) is not None:
-            self.descriptors[nth][4] = step
-        if memory:
-            self.of_descriptor[pid, fd] = len(self.descriptors)
-            self.descriptors.append([self.rank[pid], memory.nth, fd, step, 0])
-
     def event(self, memory, step, text):
         events = self.record(memory)[3]
         if len(events) < LONGEST and [step, text] not in events[-4:]:
             events.append([step, text])
 
     def reserved(self, step, reservation):
-        self.of_reservation[reservation.number] = len(self.reservations)
-        name, base = self.name(reservation.pid, reservation), hex(reservation.base)
-        is_guessed = int(reservation.is_guessed)
-        self.reservations.append([self.rank[reservation.pid], name, base, reservation.size, step, 0, is_guessed])
+        self.rooms[reservation.number] = len(self.all["reservations"])
+        what = [self.name(reservation.pid, reservation), hex(reservation.base), reservation.size]
+        its = [self.rank[reservation.pid], *what, step, 0, int(reservation.is_guessed)]
+        self.begin("reservations", reservation.number, its)
 
     def mapped(self, step, mapping):
         room, memory = mapping.room, mapping.memory
-        self.of_mapping[mapping.number] = len(self.mappings)
-        offset = mapping.at - room.base
-        self.mappings.append([self.of_reservation[room.number], offset, mapping.size, memory.nth, step, 0, []])
+        its = [self.rooms[room.number], mapping.at - room.base, mapping.size, memory.nth, step, 0, []]
+        self.begin("mappings", mapping.number, its)
         self.event(memory, step, f"mapped in {self.name(room.pid, room)}")
 
     def granted(self, step, mapping, was):
-        for device, flags in mapping.access.items():
+        its = self.alive.get(("mappings", mapping.number))
+        for device, flags in mapping.access.items() if its else ():
             if flags != was.get(device, 0):
-                self.mappings[self.of_mapping[mapping.number]][6].append([step, device, flags])
+                its[6].append([step, device, flags])
                 text = f"GPU {device} {RIGHTS.get(flags, flags)}"
                 self.event(mapping.memory, step, f"{text} in {self.name(mapping.room.pid, mapping.room)}")
 
     def went(self, step, thing):
-        if isinstance(thing, Reservation) and thing.number in self.of_reservation:
-            self.reservations[self.of_reservation[thing.number]][5] = step
-        elif isinstance(thing, Mapping) and thing.number in self.of_mapping:
-            self.mappings[self.of_mapping[thing.number]][5] = step
+        if isinstance(thing, Reservation):
+            self.end("reservations", thing.number, step)
+        elif isinstance(thing, Mapping) and ("mappings", thing.number) in self.alive:
+            self.end("mappings", thing.number, step)
             self.event(thing.memory, step, f"unmapped from {self.name(thing.room.pid, thing.room)}")
 
     def looked(self, step, before, now):
@@ -124,12 +118,12 @@ class Lives:
         for pid in {**before.references, **now.references}:
             had, has = before.references.get(pid, 0), now.references.get(pid, 0)
             if has and not had:
-                self.of_handle[pid, memory.number] = len(self.handles)
-                self.handles.append([self.rank[pid], memory.nth, step, 0, [[step, has]] if has > 1 else []])
+                counts = [[step, has]] if has > 1 else []
+                self.begin("handles", (pid, memory.number), [self.rank[pid], memory.nth, step, 0, counts])
             elif has and has != had:
-                self.handles[self.of_handle[pid, memory.number]][4].append([step, has])
+                self.alive["handles", (pid, memory.number)][4].append([step, has])
             elif had and not has:
-                self.handles[self.of_handle.pop((pid, memory.number))][3] = step
+                self.end("handles", (pid, memory.number), step)
             if has < had:
                 self.event(memory, step, f"handle{whose.get(pid, '')} released" + (f", {has} left" if has else ""))
             elif has > had and before.is_there:
@@ -150,10 +144,9 @@ class Lives:
             is_new = number in now.bound
             other = (now.bound if is_new else before.bound)[number]
             if is_new:
-                self.of_binding[memory.number, number] = len(self.bindings)
-                self.bindings.append([memory.nth, other.nth, step, 0])
-            elif (nth := self.of_binding.pop((memory.number, number), None)) is not None:
-                self.bindings[nth][3] = step
+                self.begin("bindings", (memory.number, number), [memory.nth, other.nth, step, 0])
+            else:
+                self.end("bindings", (memory.number, number), step)
             for one, words in (memory, f"#{other.nth}"), (other, f"multicast object #{memory.nth}"):
                 self.event(one, step, f"bound to {words}" if is_new else f"unbound from {words}")
         if now.held_by_fd and not before.held_by_fd:
@@ -179,7 +172,7 @@ class Lives:
         for each in self.memory.values():
             if self.is_left_memory(each):
                 yield each[0], each[1], VMM, each[4][0]
-        for _, size, device, born, died, is_of_module, _ in self.blocks:
+        for _, size, device, born, died, is_of_module, _ in self.all["blocks"]:
             if self.is_left(died) and not is_of_module:
                 yield size, device, ORDINARY, born
 
@@ -189,28 +182,17 @@ class Lives:
         for size, device, kind, _ in self.left_memory():
             sizes[kind, device] += size
         others["multicast object"] = sum(each[2] and self.has_left(each) for each in self.memory.values())
-        others["handle"] = sum(self.is_left(died) for _, _, _, died, _ in self.handles)
-        others["open descriptor"] = sum(self.is_left(died) for *_, died in self.descriptors)
-        others["reservation"] = sum(self.is_left(each[5]) for each in self.reservations)
+        for kind, noun in ("handles", "handle"), ("descriptors", "open descriptor"), ("reservations", "reservation"):
+            others[noun] = sum(self.is_left(its[DIED[kind]]) for its in self.all[kind])
         return +sizes, +others
 
     def leaked(self):
         """Bytes of what is left and mapped nowhere: nobody could use it any more."""
-        used = {nth for _, _, _, nth, _, died, _ in self.mappings if self.is_left(died)}
-        used |= {nth for _, nth, _, died in self.bindings if self.is_left(died)}
+        used = {nth for _, _, _, nth, _, died, _ in self.all["mappings"] if self.is_left(died)}
+        used |= {nth for _, nth, _, died in self.all["bindings"] if self.is_left(died)}
         return sum(each[0] for nth, each in self.memory.items() if nth not in used and self.is_left_memory(each))
 
     # --- For the script
     def packed(self):
         most = max(self.memory, default=0)
-        memory = [self.memory.get(nth, 0) for nth in range(1, most + 1)]
-        return {
-            "reservations": self.reservations,
-            "mappings": self.mappings,
-            "memory": memory,
-            "handles": self.handles,
-            "bindings": self.bindings,
-            "peers": self.peers,
-            "blocks": self.blocks,
-            "descriptors": self.descriptors,
-        }
+        return {**self.all, "memory": [self.memory.get(nth, 0) for nth in range(1, most + 1)]}

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT-0
 """The whole of a recording at a glance: the memory of each GPU by step, and a line of what matters.
 
-    overview = Overview()
-    overview.note(step, line)      after each line
+    overview = Overview(recording, answered)    as refusals.answered() has it
     overview.lanes = lanes(lives, devices)
-    matters(overview, key)         what stands above the steps
+    matters(overview, key)                      what stands above the steps
 
 All figures are the model's. js/strip.js draws the strip of them.
 """
@@ -16,8 +15,7 @@ import itertools
 
 from vmmsim.processes import signal_name
 from vmmsim.trace.line import ENDS
-from vmmsim.view.lives import ORDINARY, VMM
-from vmmsim.view.sizes import plural, size_text
+from vmmsim.view.sizes import plural, size_text, sizes_text
 from vmmsim.view.words import alike, is_fault, is_refused
 
 LAUNCHES = "cudaLaunchKernel", "cudaGraphLaunch"
@@ -44,7 +42,7 @@ def lanes(lives, devices):
     """By GPU: [(step, Held), ...] where that changes."""
     changes = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))  # by step, by kind
     mapped = collections.defaultdict(collections.Counter)  # by memory, by step: how many mappings more
-    for _, _, _, nth, born, died, _ in lives.mappings:
+    for _, _, _, nth, born, died, _ in lives.all["mappings"]:
         mapped[nth].update({born: 1})
         mapped[nth][died] -= 1
     for nth, (size, device, is_multicast, _, comes_and_goes, _) in lives.memory.items():
@@ -54,7 +52,7 @@ def lanes(lives, devices):
             is_there, count = is_there != (step in comes_and_goes), count + mapped[nth][step]
             kind = ("mapped" if count else "idle") if is_there else ""
             changes[device][step][kind] += size
-    for _, size, device, born, died, *_ in lives.blocks:
+    for _, size, device, born, died, *_ in lives.all["blocks"]:
         changes[device][born]["ordinary"] += size
         changes[device][died]["ordinary"] -= size * bool(died)
     return {device: list(held(changes[device])) for device in devices}
@@ -71,55 +69,48 @@ def held(changes):
 
 
 class Overview:
+    """Of the lines of a recording; what the model has of them follows."""
+
     lanes = {}  # as lanes() has them
+    left, leaked = ({}, {}), 0  # as lives.left() and lives.leaked() have it
 
-    def __init__(self):
-        self.refused, self.launches, self.faults, self.vanished = [], [], [], []
-        self.count = 0  # of steps
-        self.fault_of = {}  # by process: the last one, and its step
-        self.repeats = {}  # by step: in which one the fault came that it answers again
-        self.left, self.leaked = ({}, {}), 0  # as lives.left() and lives.leaked() have it
-        self.answered = {}  # as refusals.answered() has it
-        self.ending = ""  # as ending() has it
-
-    def note(self, step, line):
-        self.count = step
-        if is_fault(line):
-            self.note_fault(step, line["pid"], line.get("fault"))
-        elif is_refused(line):
-            self.refused.append(step)
-        if is_launch(line):
-            self.launches.append(step)
-        if line["call"] == "vanished":
-            self.vanished.append(step)
-
-    def note_fault(self, step, pid, fault):
-        """Later calls of the process answer it again; real GPUs do not tell which it is."""
-        known, first = self.fault_of.get(pid, (None, 0))
-        if first and fault in (None, known):
-            self.repeats[step] = first
-        else:
-            self.faults.append(step)
-            self.fault_of[pid] = fault, step
+    def __init__(self, recording, answered):
+        lines = list(enumerate(recording.lines, 1))
+        self.count, self.answered, self.ending = len(lines), answered, ending(recording)
+        self.launches = [step for step, line in lines if is_launch(line)]
+        self.vanished = [step for step, line in lines if line["call"] == "vanished"]
+        refused = (step for step, line in lines if is_refused(line) and not is_fault(line))
+        self.unanswered = [step for step in refused if step not in answered]
+        self.faults, self.repeats = [], {}  # by step: in which one the fault came that it answers again
+        last = {}  # by process: a fault, and its step
+        for step, line in lines:
+            if not is_fault(line):
+                continue
+            fault, (known, first) = line.get("fault"), last.get(line["pid"], (None, 0))
+            if first and fault in (None, known):  # real GPUs do not tell which it is
+                self.repeats[step] = first
+            else:
+                self.faults.append(step)
+                last[line["pid"]] = fault, step
 
     def shown(self):
         """The lanes that have something, or else the first."""
         lanes = {device: changes for device, changes in self.lanes.items() if len(changes) > 1}
         return lanes or dict(list(self.lanes.items())[:1])
 
+    def lane(self, device):
+        """[(step, Held)...] where that changes, also of a GPU that the recording knows nothing of."""
+        return self.lanes.get(device, [(0, Held())])
+
     def peak(self, device):
         """(step, Held): when there was the most, the first time."""
-        return max(self.lanes[device], key=lambda change: change[1].total)
+        return max(self.lane(device), key=lambda change: change[1].total)
 
     def is_reached_again(self, device):
         """Whether there was as much as at the peak once more, after there had been less."""
         step, held = self.peak(device)
         later = [its.total for at, its in self.lanes[device] if at > step]
         return held.total in itertools.dropwhile(held.total.__eq__, later)
-
-    @property
-    def unanswered(self):
-        return [step for step in self.refused if step not in self.answered]
 
     def opens_at(self):
         """The step that is looked at first: the first fault, refusal that nothing answered, or process that vanished;
@@ -176,23 +167,6 @@ def at_step(key, numbers, one, many):
     return link(key, numbers[0], f"{count} step {numbers[0]}")
 
 
-def left_text(sizes, others, gpus_shown):
-    """18 MiB and 2 MiB ordinary of GPU 0, 4 MiB of the host. Other things only if no memory is left."""
-    devices = sorted({device for _, device in sizes}, key=lambda device: (device < 0, device))
-    gpus = [device for device in devices if device >= 0]
-
-    def worded(some):
-        by_kind = ((sum(sizes[kind, device] for device in some), kind) for kind in (VMM, ORDINARY))
-        return " and ".join(f"{size_text(size)} {kind}".rstrip() for size, kind in by_kind if size)
-
-    parts = [worded([device]) + (f" of GPU {device}" if gpus_shown > 1 else "") for device in gpus]
-    if len(gpus) > 4:
-        parts = [f"{worded(gpus)} of {len(gpus)} GPUs"]
-    if -1 in devices:
-        parts.append(f"{worded([-1])} of the host")
-    return ", ".join(parts or [plural(count, noun) for noun, count in others.items()])
-
-
 def matters(overview, key):
     """HTML: the peak of each GPU, refusals, faults, launches, and what is left; each leads to its step, the peaks and
     what is left to who holds it there."""
@@ -205,21 +179,19 @@ def matters(overview, key):
             parts.append(of + "peak " + link(key, step, f"{size_text(held.total)} {first}at step {step}", HELD))
     if len(peaks) > 4:
         parts.append(f"{len(peaks) - 4} more GPUs")
-    wrong = (
-        (overview.faults, "fault", "faults"),
-        (overview.unanswered, "refusal", "refusals"),
-        (overview.vanished, "process vanished", "processes vanished"),
-    )
-    for numbers, *nouns in wrong:
+    for is_bad, numbers, *nouns in (
+        (True, overview.faults, "fault", "faults"),
+        (True, overview.unanswered, "refusal", "refusals"),
+        (True, overview.vanished, "process vanished", "processes vanished"),
+        (False, list(overview.repeats), "call repeats it", "calls repeat it"),
+        (False, list(overview.answered), "answered refusal", "answered refusals"),
+        (False, overview.launches, "launch", "launches"),
+    ):
         if numbers:
-            parts.append(f'<span class="vmm-bad">{at_step(key, numbers, *nouns)}</span>')
-    if overview.repeats:
-        parts.append(at_step(key, list(overview.repeats), "call repeats it", "calls repeat it"))
-    if overview.answered:
-        parts.append(at_step(key, list(overview.answered), "answered refusal", "answered refusals"))
-    if overview.launches:
-        parts.append(at_step(key, overview.launches, "launch", "launches"))
-    if left := left_text(*overview.left, len(peaks)):
+            its = at_step(key, numbers, *nouns)
+            parts.append(f'<span class="vmm-bad">{its}</span>' if is_bad else its)
+    sizes, others = overview.left
+    if left := sizes_text(sizes, len(peaks)) or ", ".join(plural(count, noun) for noun, count in others.items()):
         leaked = f" ({size_text(overview.leaked)} mapped nowhere)" if overview.leaked else ""
         parts.append(f"left at the end: {link(key, overview.count, left, HELD)}{leaked}")
     elif any(step for _, step, _ in peaks):

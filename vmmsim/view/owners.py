@@ -58,11 +58,10 @@ class Owners:
         return not path.startswith(SYSTEM) and not any(part in path for part in OF_PACKAGES)
 
     def of_library(self, line):
-        file, row, function = self.recording.place(line)
-        if file or function:
-            return worded(file, row, function) if file else function
+        if its := worded(*self.recording.place(line)):
+            return its
         return next((caller.rpartition("+")[0] for caller in line["callers"] if "+" in caller), "") or "not known where"
 
 
 def worded(file, row, function):
-    return f"{file}:{row}" + (f" in {function}" if function else "")
+    return " in ".join(filter(None, [f"{file}:{row}" if file else "", function]))

@@ -29,7 +29,7 @@ from vmmsim.view.style import style_of_pages
 HERE = pathlib.Path(__file__).resolve().parent
 SCRIPTS = *DRAWING, "held", "picture", "source", "list", "strip", "view"  # those first that others use
 LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
-COLUMNS = [field.name for field in dataclasses.fields(Step) if field.name not in ("number", "pid")]
+COLUMNS = [field.name for field in dataclasses.fields(Step) if field.name != "number"]
 FIRST = re.compile(r"cuMemAddressReserve|cuMemCreate|cuMemImport|cuMulticastCreate")  # where a view in the book opens
 
 PAGE = """<!doctype html>
@@ -49,14 +49,16 @@ PAGE = """<!doctype html>
 </html>
 """
 NO_COPIES = "; copies are not recorded"  # by the recorder, which alone tells of modules
-NOTHING_ELSE = "there is no more than this."
 META = """<meta name="generator" content="vmmsim">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
 script-src 'sha256-{hash}'">"""
 
 FRAGMENT = """<div class="vmm-view" data-key="{key}"{marks}>
 <p class="vmm-about">{about}</p>
-{notes}{overview}<noscript><p>Without scripts {still}</p></noscript>
+{notes}<div class="vmm-overview">
+{matters}<div class="vmm-strip"></div>
+</div>
+<noscript><p>Without scripts the steps are not shown.</p></noscript>
 <script type="application/octet-stream">{data}</script>
 </div>
 """
@@ -80,26 +82,24 @@ def script():
     return "".join(['(() => {\n"use strict";\n', *files, "})();\n"])
 
 
-def fragment(recording, steps, id, has_pictures=False):
+def fragment(recording, steps, id):
     """A page may have several, so a link to a step is #ID-step=12. It opens at the first call of VMM, with the list of
-    the calls folded. A page of a book has pictures of its moments."""
+    the calls folded."""
     opens_at = next((step.number for step in steps if step.kind == "changes" and FIRST.match(step.call)), 1)
-    still = "the pictures on this page show the moments that matter." if has_pictures else NOTHING_ELSE
-    return view(recording, steps, f"{id}-step", f' data-folded data-opens="{opens_at}"', still)
+    return view(recording, steps, f"{id}-step", f' data-folded data-opens="{opens_at}"')
 
 
-def view(recording, steps, key, marks, still=NOTHING_ELSE):
+def view(recording, steps, key, marks):
     """marks: data-alone, so that keys work all over the page; data-folded, the list of the calls; data-opens, at a
-    step. still: what shows without scripts."""
+    step."""
     facts = [recording.about.get("where", ""), counted(steps) + NO_COPIES * bool(recording.modules)]
     items = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes(recording))
     return FRAGMENT.format(
         key=html.escape(key),
         marks=marks,
-        overview=overview_of(steps, key),
+        matters=matters(steps.overview, key),
         about=f"<code>{html.escape(command_of(recording))}</code>: {html.escape(', '.join(filter(None, facts)))}.",
         notes=f'<ul class="vmm-notes">\n{items}</ul>\n' if items else "",
-        still=still,
         data=packed(recording, steps),
     )
 
@@ -109,12 +109,6 @@ def counted(steps):
     processes = len({step.process for step in steps})
     text = plural(sum(step.call not in NO_CALLS for step in steps), "call")
     return text + (f" of {processes} processes" if processes > 1 else "")
-
-
-def overview_of(steps, key):
-    if not steps:
-        return ""
-    return f'<div class="vmm-overview">\n{matters(steps.overview, key)}<div class="vmm-strip"></div>\n</div>\n'
 
 
 def command_of(recording):
@@ -156,7 +150,7 @@ def drawn(steps):
     return {
         **steps.lives.packed(),
         "devices": steps.devices,
-        "names_of_processes": steps.drawn,
+        "names_of_processes": list(steps.drawn.values()),
         "faults": steps.faults,
         "spoken": steps.spoken,
     }

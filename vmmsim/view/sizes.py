@@ -4,6 +4,7 @@
 import functools
 
 UNITS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
+VMM, ORDINARY = "", "ordinary"  # kinds of memory
 
 
 @functools.cache
@@ -29,6 +30,21 @@ def size_and_bytes(size):
     unit = 1 << min(30, (max(size, 1).bit_length() - 1) // 10 * 10)
     digits = 100 if unit == 1 << 30 else 10
     return size_text(size) if size * digits % unit == 0 else f"{size_text(size)} ({size:,} B)"
+
+
+def sizes_text(sizes, gpus_shown=2):
+    """18 MiB and 2 MiB ordinary of GPU 0, 4 MiB of the host: of {(VMM or ORDINARY, GPU): bytes}."""
+    devices = sorted({device for _, device in sizes}, key=lambda device: (device < 0, device))
+    gpus = [device for device in devices if device >= 0]
+
+    def worded(some):
+        by_kind = ((sum(sizes[kind, device] for device in some), kind) for kind in (VMM, ORDINARY))
+        return " and ".join(f"{size_text(size)} {kind}".rstrip() for size, kind in by_kind if size)
+
+    parts = [worded([device]) + (f" of GPU {device}" if gpus_shown > 1 else "") for device in gpus]
+    if len(gpus) > 4:
+        parts = [f"{worded(gpus)} of {len(gpus)} GPUs"]
+    return ", ".join([*parts, *[f"{worded([-1])} of the host"] * (-1 in devices)])
 
 
 def file_size(size):

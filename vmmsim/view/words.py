@@ -9,14 +9,15 @@ line has, this says something of it.
 """
 
 import collections
+import contextlib
 import functools
 import re
-import signal
 
+from vmmsim.processes import signal_name
 from vmmsim.trace.checks import OF_MODULES
 from vmmsim.trace.line import ENDS, NO_CALLS, SUCCESS, number
 from vmmsim.trace.recording import short
-from vmmsim.view.sizes import exact_size, plural, size_and_bytes, size_text
+from vmmsim.view.sizes import ORDINARY, VMM, exact_size, plural, size_and_bytes, size_text, sizes_text
 
 NOT_YET = "CUDA_ERROR_NOT_READY", "cudaErrorNotReady"  # an answer, and no refusal
 LAST_ERRORS = "cudaGetLastError", "cudaPeekAtLastError"
@@ -49,7 +50,10 @@ ASKED = {  # what a call is to do: a verb, and the rest; or a function that says
     ),
     "cudaDeviceEnablePeerAccess": lambda call: f"let {call.own()} access ordinary memory of {call.peer()}",
     "cudaDeviceDisablePeerAccess": lambda call: f"end the access of {call.own()} to ordinary memory of {call.peer()}",
-    "cuMulticastCreate": lambda call: f"make a multicast object of {call.team()}",
+    "cuMulticastCreate": lambda call: (
+        f"make a multicast object of {sized(member(call.argument('prop'), 'size'))} for a team of "
+        f"{plural(integer(member(call.argument('prop'), 'numDevices')), 'GPU')}"
+    ),
     "cuMulticastBindMem": lambda call: (
         f"bind {sized(call.number('size'))} of {call.memory('memHandle')} to {call.memory('mcHandle')}"
     ),
@@ -142,12 +146,6 @@ def integer(value):
     return value
 
 
-def listed(value):
-    if not isinstance(value, list):
-        raise MissingField
-    return value
-
-
 def sized(value):
     return size_and_bytes(integer(value))
 
@@ -172,6 +170,12 @@ def extents(arguments):
             sizes = sizes[:-1]
         found.append(" × ".join(map(str, sizes)))
     return tuple(found)
+
+
+def pairs(values, others=()):
+    """Those that are short, by name."""
+    its = ((key, value) for key, value in values.items() if isinstance(value, (int, float, str)) and key not in others)
+    return ", ".join(f"{key} {value}" for key, value in its)[:120]
 
 
 def right(flags):
@@ -216,19 +220,18 @@ class Asked:
         self.blocks = list(self.process.blocks.values()) if is_end else []
         self.verb = self.rest = ""
         self.fault_before = 0  # the step of the fault that it answers again
-        try:
+        with contextlib.suppress(MissingField):  # its arguments are no such call's
             self.verb, _, self.rest = self.said(ASKED).partition(" ")
-        except MissingField:
-            pass  # its arguments are no such call's
 
     def let_go(self):
         """The memory of a handle, a mapping or a descriptor that is given back, or None."""
         call, process = self.line["call"], self.process
-        if call == "cuMemRelease":
-            return getattr(process.handles.get(self.whole("handle")), "memory", None)
-        if call == "cuMemUnmap" and (address := self.whole("ptr")):
-            return getattr(process.mappings.at(address)[1], "memory", None)
-        return process.descriptors.get(self.whole("fd"))
+        with contextlib.suppress(MissingField):
+            if call == "cuMemRelease":
+                return getattr(process.handles.get(self.number("handle")), "memory", None)
+            if call == "cuMemUnmap":
+                return getattr(process.mappings.at(self.number("ptr"))[1], "memory", None)
+            return process.descriptors.get(self.number("fd"))
 
     def said(self, table):
         """What the table says of the call, or ""."""
@@ -241,7 +244,8 @@ class Asked:
         if call in NO_CALLS:
             return answer
         if not self.verb:
-            return f"{call}{self.values()} {answer}{self.at_fault()}."
+            shown = pairs(self.arguments, self.outputs)  # without the addresses of outputs
+            return f"{call}{f' ({shown})' if shown else ''} {answer}{self.at_fault()}."
         if is_refused(line):
             return f"{call} was to {self.verb} {self.rest}. It {answer}{self.at_fault() or ', and nothing changes'}."
         return f"{call} {VERBS.get(self.verb, self.verb + 's')} {self.rest}; it {answer}."
@@ -274,15 +278,6 @@ class Asked:
         before = f", such as that of step {steps[-1]}," if steps else ""
         return f"; or an earlier one{before} was still running: in step {first}{until} memory was unmapped"
 
-    def values(self):
-        """The arguments that are not addresses of outputs, short."""
-        shown = [
-            f"{key} {value}"
-            for key, value in self.arguments.items()
-            if isinstance(value, (int, float, str)) and key not in self.outputs
-        ]
-        return f" ({', '.join(shown)[:120]})" if shown else ""
-
     def answer(self):
         call, result = self.line["call"], self.line["result"]
         if result not in SUCCESS and call not in NO_CALLS:
@@ -291,19 +286,10 @@ class Asked:
             words = self.said(ANSWERED)
         except MissingField:
             words = "succeeds"
-        if words:
-            return words
-        shown = [f"{key} {value}" for key, value in self.outputs.items() if isinstance(value, (int, str))]
-        return f"answers {', '.join(shown)[:120]}" if shown and call == alike(call) else "succeeds"
+        shown = pairs(self.outputs) if call == alike(call) else ""
+        return words or (f"answers {shown}" if shown else "succeeds")
 
     # --- What is spoken of
-    def whole(self, key):
-        """A number of the arguments, or None."""
-        try:
-            return integer(self.arguments.get(key))
-        except MissingField:
-            return None
-
     def argument(self, *keys):
         return member(self.arguments, *keys)
 
@@ -338,13 +324,13 @@ class Asked:
         """A place among the addresses of the process."""
         address = self.number(*keys)
         base, name, _ = self.reservation(address)
-        if name:
-            return f"offset {exact_size(address - base)} of {name}" if address > base else f"the start of {name}"
-        for base, (size, _, call) in self.process.blocks.items():
-            if base <= address < base + size:
-                block = f"the {size_text(size)} of {call}"
-                return f"offset {exact_size(address - base)} of {block}" if address > base else block
-        return f"address {address:#x}"
+        start = f"the start of {name}"
+        if not name:
+            base, (size, _, call) = self.process.block_at(address)
+            name = start = f"the {size_text(size)} of {call}"
+        if base is None:
+            return f"address {address:#x}"
+        return f"offset {exact_size(address - base)} of {name}" if address > base else start
 
     def memory(self, key="handle"):
         """What a handle stands for."""
@@ -437,8 +423,8 @@ class Asked:
 
     @asked("cuMemSetAccess")
     def set_access(self):
-        given = []
-        for one in listed(self.argument("desc")):
+        given, asked = [], self.argument("desc")
+        for one in asked if isinstance(asked, list) else [asked]:
             flags = member(one, "flags")
             if not isinstance(flags, (int, str)):
                 raise MissingField
@@ -479,10 +465,8 @@ class Asked:
 
     @answered("vanished")
     def vanish(self):
-        which = self.arguments.get("signal")
-        name = f" ({signal.Signals(which).name})" if which in set(signal.Signals) else ""
-        unknown = "a signal ended it, quick_exit did, or it became another program"
-        how = f"signal {which}{name} ended it" if which else unknown
+        which, unknown = self.arguments.get("signal"), "a signal ended it, quick_exit did, or it became another program"
+        how = f"{signal_name(which)} ended it" if which else unknown
         return f"The process vanished: {how}. The system takes back what it alone held{self.taken_back()}."
 
     def taken_back(self):
@@ -490,19 +474,10 @@ class Asked:
         sizes = collections.Counter()
         for memory in self.had:
             if not memory.look().is_there and not memory.is_multicast:
-                sizes[memory.device, ""] += memory.size
+                sizes[VMM, memory.device] += memory.size
         for size, device, call in self.blocks:
-            sizes[device, " of ordinary memory"] += 0 if call.startswith(OF_MODULES) else size
-        parts = [
-            f"{size_text(size)}{kind} of {f'GPU {device}' if device >= 0 else 'the host'}"
-            for (device, kind), size in sorted((+sizes).items())
-        ]
-        return f": {', '.join(parts)}" if parts else ""
-
-    # --- Multicast
-    def team(self):
-        prop = self.argument("prop")
-        return f"{sized(member(prop, 'size'))} for a team of {plural(integer(member(prop, 'numDevices')), 'GPU')}"
+            sizes[ORDINARY, device] += 0 if call.startswith(OF_MODULES) else size
+        return f": {sizes_text(+sizes)}" if +sizes else ""
 
     # --- Ordinary memory
     @asked("cudaFree")
