@@ -79,9 +79,9 @@ class Picture {
     tip.hidden = false;
     const box = range.getBoundingClientRect(), frame = tip.parentElement.getBoundingClientRect();
     const left = Math.min(box.left - frame.left, frame.width - tip.offsetWidth);
-    const above = box.top - frame.top - tip.offsetHeight - 6, is_over_words = above < this.scroll.parentElement.offsetTop;
+    const above = box.top - frame.top - tip.offsetHeight - 6, end_of_words = this.scroll.parentElement.offsetTop;
     tip.style.left = `${Math.max(0, left)}px`;
-    tip.style.top = `${is_over_words ? box.bottom - frame.top + 6 : above}px`;
+    tip.style.top = `${above < end_of_words ? box.bottom - frame.top + 6 : above}px`;
   }
   hide() {
     this.tip.hidden = true;

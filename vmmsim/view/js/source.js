@@ -5,7 +5,8 @@ class Source {
   constructor(view) {
     Object.assign(this, { data: view.data, part: view.part, source: view.part("source"), shown: "" });
     const { sources, stacks } = this.data, program = view.part("program");
-    const has = Object.values(sources).some(Boolean) ? "source" : stacks.some((stack) => stack.length) ? "stacks" : "nothing";
+    const has = Object.values(sources).some(Boolean) ? "source"
+      : stacks.some((stack) => stack.length) ? "stacks" : "nothing";
     program.classList.add(`vmm-has-${has}`);  // of the whole recording: so that nothing jumps
     program.style.setProperty("--vmm-frames", Math.max(...stacks.map(({ length }) => length)));
     new ResizeObserver(() => this.scroll()).observe(this.source);  // or what is marked would be out of view
