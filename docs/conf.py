@@ -24,6 +24,7 @@ nitpicky = True
 # Of a console session only what one types is copied. A line of CUDA never begins with "$ ".
 copybutton_prompt_text = r"\$ "
 copybutton_prompt_is_regexp = True
+copybutton_selector = "div:not(.try-it) > div.highlight > pre"
 copybutton_line_continuation_character = "\\"
 
 html_theme = "furo"

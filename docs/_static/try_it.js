@@ -388,7 +388,9 @@
       editor.value = editor.value === first ? edited : first;
       run();
     });
+    const is_focused = listing.contains(document.activeElement);
     listing.replaceChildren(editor, reset, answers, picture);
+    if (is_focused) editor.focus();
     listing.classList.add("is-ready");
     return run();
   };

@@ -8,6 +8,8 @@
 
 _static/try_it.js does it, on the simulator's memory compiled for browsers (vmmsim/web), which the page loads when a
 reader comes to a box. Where that was not built, as on a code forge, it stays a listing.
+
+In a lesson, `<!-- try it: grow-where-you-are -->` stands for this section of docs/try_it.md. A forge shows none of it.
 """
 
 import pathlib
@@ -15,13 +17,31 @@ import re
 import shutil
 
 from docutils import nodes
+from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
 COMMENT = re.compile(r"(?:<!--)?\s*try it\s*(?:-->)?\s*")
+SECTION = re.compile(r"^<!-- try it: ([\w-]+) -->$", re.MULTILINE)
 MACHINE = "try_it_machine.js"
 ABSENT = """<p class="vmm-absent">This book was built without what answers in its boxes, which needs
 <code>em++</code>, of Debian's package emscripten. So the boxes below are listings, which cannot be changed.</p>
 <p>"""
+
+
+class BadPage(SphinxError):
+    category = "Try it"
+
+
+def bring_sections(app, page, source):
+    def section(comment):
+        boxes = pathlib.Path(app.confdir, "try_it.md")
+        app.env.note_dependency(str(boxes))  # the page is built again when it changes
+        for title, text in re.findall(r"^## (.*)\n\n([\s\S]*?)(?=^## |\Z)", boxes.read_text(), re.MULTILINE):
+            if re.sub(r"[^\w-]", "", title.lower().replace(" ", "-")) == comment[1]:
+                return f"**Try it.** {text.rstrip()}"
+        raise BadPage(f"{page}: {boxes} has no section {comment[1]}")
+
+    source[0] = SECTION.sub(section, source[0])
 
 
 class TryIt(SphinxTransform):
@@ -61,5 +81,6 @@ def setup(app):
     app.add_config_value("web", "../build/web", "env")  # where the machine is, from docs
     app.add_transform(TryIt)
     app.connect("builder-inited", copy_machine)
+    app.connect("source-read", bring_sections)
     app.connect("html-page-context", put)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

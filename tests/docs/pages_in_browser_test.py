@@ -168,6 +168,12 @@ class TestBook(BrowserTest):
         except PlaywrightError:
             pytest.fail("the focus is not seen on " + self.focused("(element) => element.outerHTML.slice(0, 200)"))
 
+    def come_to_the_box(self):
+        """Until then it is a listing."""
+        if (BOOK / "_static" / "try_it_machine.js").exists():
+            self.page.locator(".try-it").scroll_into_view_if_needed()
+            self.page.wait_for_selector(".try-it.is-ready .try-it-answers li")
+
     def stops(self, until="", limit=250):
         """Where Tab stops on the page, by class or tag, with the focus seen at each; up to one, or all."""
         found = []
@@ -195,6 +201,7 @@ class TestBook(BrowserTest):
         self.page.evaluate(UNFOLD)
         less = self.page.evaluate("getComputedStyle(document.documentElement).scrollBehavior")
         assert less == "auto", "with less motion"
+        self.come_to_the_box()
         stops = self.stops()
         assert stops.count("SUMMARY") == self.page.locator("summary:visible").count()
         names = ["skip-to-content muted-link", "sidebar-search", "current reference internal", "theme-toggle"]
@@ -211,6 +218,7 @@ class TestBook(BrowserTest):
     def test_a_phone_with_a_keyboard(self):
         self.open(FIRST, width=390)
         assert self.page.locator(".mobile-header .brand").inner_text() == "01 VMM basics"
+        self.come_to_the_box()
         stops = self.stops()
         assert stops[:3] == ["__navigation", "__toc", "skip-to-content muted-link"]
         assert "sidebar-search" not in stops, "the side bar is put away"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The boxes of the page Try it here, in Chromium.
+"""The boxes of the page Try it here and of lessons, in Chromium.
 
 What they answer is held against what an H200 answered (vmmsim/tests/conformance), where it was asked the same.
 """
@@ -13,7 +13,10 @@ from vmmsim.tests.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFORMANCE = ROOT / "vmmsim" / "tests" / "conformance"
-PAGE = pathlib.Path(BUILT["build"]) / "book/docs/try_it.html"
+BOOK = pathlib.Path(BUILT["build"]) / "book"
+PAGE = BOOK / "docs/try_it.html"
+
+KERNELS = {"cudaSuccess": "no fault", "cudaErrorIllegalAddress": "CUDA_ERROR_ILLEGAL_ADDRESS"}
 
 # The recorded line that a call of a box is held against, by its section and its label; none: it prepares others.
 ASKED = """
@@ -77,15 +80,47 @@ unmapping | both again | cuMemUnmap(v, 8 MiB)
 """
 
 
-def recorded():
-    """What the H200 answered, by section and label."""
+# What a lesson's box asks its reader to do: a change of its text, the call that is asked about, and the recorded line.
+# An empty change is none; what is put for an empty text comes at the end.
+OPEN = "cuMemSetAccess({}, {}, gpu({}), {})\n"
+READ_1, WRITE_1 = "read(gpu(1), table + 2 MiB, 2 MiB)", "write(gpu(1), table + 2 MiB, 2 MiB)"
+SHARED = OPEN.format("table", "4 MiB", 1, "READ")
+THIRD = "cuMemCreate(&third, 2 MiB, gpu(0), 0)\ncuMemMap(va + {} MiB, 2 MiB, 0, third, 0)"
+ASKED_IN_LESSONS = {
+    "01_vmm_basics": [
+        ("", "", "cuMemMap(there,", "vmm", "mappings", "map again, another reservation"),
+        ("", "", "read(", "vmm_kernels", "read only: load", "load"),
+        ("cuMemUnmap(here, 2 MiB)\n", "", "cuMemMap(there,", "vmm", "mappings", "map again, another reservation"),
+        (OPEN.format("there", "2 MiB", 0, "READ"), "", "read(", "vmm_kernels", "no access: load", "load"),
+    ],
+    "02_growable": [
+        ("", "", "write(", "vmm_kernels", "open memory", "store"),
+        ("", THIRD.format(6), "cuMemMap(va + 6 MiB", "vmm", "mappings", "map again, right behind"),
+        ("", THIRD.format(8), "cuMemMap(va + 8 MiB", "vmm", "mappings", "no reservation"),
+    ],
+    "03_multi_gpu": [
+        ("", "", READ_1, "vmm_peers", "peer access enabled before the memory is made", "load by GPU 1"),
+        (READ_1, SHARED + READ_1, READ_1, "vmm_peers", "open to one, then to the other", "load by GPU 1"),
+        (READ_1, SHARED + WRITE_1, WRITE_1, "vmm_peers", "open to one, then to the other", "store by GPU 1"),
+    ],
+    "07_aliasing": [
+        ("", "", "cuMemMap(ring + 2 MiB", "vmm", "mappings", "map again, right behind"),
+        ("", "", "cuMemSetAccess(", "vmm", "mappings", "access of both neighbours in one call"),
+        ("ring, 4 MiB, gpu", "ring, 2 MiB, gpu", "write(", "vmm_kernels", "no access: store", "store"),
+        ("ring, 2 MiB, 0, m", "ring, 4 MiB, 0, m", "cuMemMap(ring,", "vmm", "mappings", "twice the size"),
+    ],
+}
+
+
+def recorded(name="vmm"):
+    """What the H200 answered, by section and label; of a kernel's access what a box says of it."""
     found, section = {}, ""
-    for line in (CONFORMANCE / "vmm_expected_output.txt").read_text().splitlines():
+    for line in (CONFORMANCE / f"{name}_expected_output.txt").read_text().splitlines():
         if line.startswith("["):
             section = line.strip("[]")
         elif ": " in line:
             label, answer = line.rsplit(": ", 1)
-            found.setdefault((section, label), answer.partition(",")[0])
+            found.setdefault((section, label), KERNELS.get(answer, answer.partition(",")[0]))
     return found
 
 
@@ -94,7 +129,11 @@ class TestTryIt(BrowserTest):
         super().setup_method()
         if not shutil.which("em++"):
             skip("this book was built without em++; install emscripten (apt-get install emscripten)")
-        self.open(PAGE)
+        self.open_boxes(PAGE)
+
+    def open_boxes(self, page):
+        self.open(page)
+        self.page.locator(".try-it").first.scroll_into_view_if_needed()
         self.page.wait_for_selector(".try-it.is-ready .try-it-answers li")
 
     def answers(self, text):
@@ -117,14 +156,26 @@ class TestTryIt(BrowserTest):
         )
 
     def test_every_box_is_answered(self):
-        refused = {1: "cuMemCreate(&memory, 3000000, gpu(0), 0)", 5: "cuMemUnmap(va, 2 MiB)"}
+        refused = {1: "cuMemCreate(&memory, 3000000, gpu(0), 0)", 5: "cuMemUnmap(va, 2 MiB)", 6: READ_1}
         boxes = self.page.locator(".try-it.is-ready")
         self.page.wait_for_function("[...document.querySelectorAll('.try-it')].every((box) => box.dataset.answered)")
-        assert boxes.count() == 6
+        assert boxes.count() == 8
         for number in range(boxes.count()):
             bad = boxes.nth(number).locator("button:has(.try-it-bad) code").all_inner_texts()
             assert bad == ([refused[number]] if number in refused else [])
             assert boxes.nth(number).locator("svg rect").count() > (0 if number != 3 else -1)
+
+    def test_a_lessons_box_answers_its_questions_as_an_h200_did(self, subtests):
+        for lesson, asked in ASKED_IN_LESSONS.items():
+            self.open_boxes(BOOK / lesson / "README.html")
+            assert self.page.locator(".try-it").count() == 1
+            text = self.page.locator(".try-it textarea").input_value()
+            for old, new, call, *line in asked:
+                with subtests.test(f"{lesson}: {call}, {new}"):
+                    changed = text.replace(old, new) if old else f"{text}\n{new}".rstrip()
+                    assert old in text and (changed == text) == (old == new)
+                    (answer,) = {answer for shown, answer, *_ in self.answers(changed) if shown.startswith(call)}
+                    assert answer.partition(":")[0] == recorded(line[0])[tuple(line[1:])]
 
     def test_the_answers_are_those_of_an_h200(self):
         lines = [[part.strip() for part in line.split("|")] for line in ASKED.strip().splitlines()]
@@ -268,6 +319,12 @@ class TestTryIt(BrowserTest):
         )
         titles = self.page.locator(".try-it").first.locator("svg title").all_text_contents()
         assert titles == ["mapped, 2 MiB", "mapped, 2 MiB", "held by m, 1 mapping"]
+
+    def test_who_comes_by_keyboard_stays_in_the_box(self):
+        self.open(BOOK / "01_vmm_basics/README.html", width=390)  # far above its box
+        self.page.locator(".try-it pre[tabindex]").focus()
+        self.page.wait_for_selector(".try-it.is-ready")
+        assert self.focused("(element) => Boolean(element.closest('.try-it'))")
 
     def test_it_fits_and_is_accessible(self):
         for width, theme in ((1440, "light"), (390, "dark")):

@@ -32,7 +32,7 @@ OVERFLOWING = """() => {
 
 # Until nothing moves any more, every listing has its copy button, and what the window's size changes has been done.
 SETTLED = """async () => {
-  const listings = document.querySelectorAll(".highlight pre");
+  const listings = document.querySelectorAll(":not(.try-it) > .highlight > pre");
   while (document.scripts.length && document.querySelectorAll(".copybtn").length < listings.length)
     await new Promise(requestAnimationFrame);
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
