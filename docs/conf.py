@@ -14,7 +14,8 @@ author = "the contributors of CUDA VMM by Example"
 copyright = "the contributors. Text CC BY 4.0, programs MIT-0"
 
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "[0-9][0-9]_*/*.md", "labs/*.md"]
+of_the_tool = "vmmsim/docs/*.md", "vmmsim/simulator/README.md", "vmmsim/trace/README.md"
+include_patterns = ["docs/*.md", "[0-9][0-9]_*/*.md", "labs/*.md", *of_the_tool]
 exclude_patterns = ["build*", ".*"]  # not entered: they can hold other copies of the pages
 own = "forge", "results", "search", "try_it", "views"
 extensions = ["myst_parser", "sphinx_copybutton", *(f"docs.extensions.{name}" for name in own)]

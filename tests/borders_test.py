@@ -77,6 +77,19 @@ def test_the_tool_includes_what_is_its_own():
     check((file for kind in ("cc", "cu", "h") for file in (ROOT / "vmmsim").rglob(f"*.{kind}")), outside)
 
 
+def links_that_leave(page):
+    """(line, target) of each relative link of a page of the tool that leads out of it, or to nothing."""
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        for target in re.findall(r"\]\((?!\w+:|#)([^)#]+)", line):
+            there = (page.parent / target).resolve()
+            if not there.is_relative_to(ROOT / "vmmsim") or not there.exists():
+                yield number, target
+
+
+def test_the_tools_pages_lead_to_its_own():
+    check((ROOT / "vmmsim").rglob("*.md"), links_that_leave)
+
+
 def test_all_that_is_named_is_there():
     for package, names in PACKAGES.items():
         for name in names:

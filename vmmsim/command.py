@@ -11,6 +11,7 @@ USAGE = """
   vmmsim record [options] FILE PROGRAM ...    only the recording, of this machine's GPUs
   vmmsim notebook install|uninstall           a kernel for Jupyter that draws the address spaces after each cell
 `vmmsim view --help` tells more. A program of these names is ./view, ./record, ./notebook.
+{docs} has pages: simulator.md, what runs and what is not simulated; view.md; testing.md.
 """
 
 
@@ -46,6 +47,6 @@ def main():
         sys.exit(f"vmmsim: there is no {launcher}: build it, or install vmmsim")
     if words[:1] in (["--help"], ["-h"]):
         os.system(f"'{launcher}' --help")
-        print(USAGE, end="")
+        print(USAGE.format(docs=tool.PACKAGE / "docs"), end="")
         sys.exit(0)
     os.execv(launcher, ["vmmsim", *words])

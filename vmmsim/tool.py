@@ -22,7 +22,7 @@ class Tool:
 
     name: str = "vmmsim view"
     example: str = ""
-    pages: str = str(PACKAGE / "docs")
+    pages: str = str(PACKAGE / "docs" / "view.md")
     launcher: pathlib.Path = dataclasses.field(default_factory=lambda: parts() / "bin" / "vmmsim")
     recorder: pathlib.Path = dataclasses.field(default_factory=lambda: parts() / "recorder" / "libvmm_recorder.so")
     machines: pathlib.Path = PACKAGE / "simulator" / "machines"

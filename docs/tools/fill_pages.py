@@ -57,7 +57,8 @@ class Wrong(Exception):
 
 
 def pages():
-    return [ROOT / "README.md", *sorted([*ROOT.glob("[0-9][0-9]_*/*.md"), *ROOT.glob("docs/*.md")])]
+    folders = "[0-9][0-9]_*", "docs", "vmmsim/docs"
+    return [ROOT / "README.md", *sorted(page for folder in folders for page in ROOT.glob(f"{folder}/*.md"))]
 
 
 def pictures():

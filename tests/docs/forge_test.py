@@ -21,7 +21,8 @@ except ImportError as missing:
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LESSONS = sorted(ROOT.glob("[0-9][0-9]_*/README.md"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "vmmsim/README.md"]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "vmmsim/README.md")]
+PAGES += [ROOT / "vmmsim" / part / "README.md" for part in ("simulator", "trace")]
 FOLDERS = "[0-9][0-9]_*", "docs", "docs/contributing", "labs", "vmmsim/docs", "vmmsim/docs/decisions"
 PAGES += [page for folder in FOLDERS for page in sorted(ROOT.glob(f"{folder}/*.md"))]
 

@@ -343,7 +343,7 @@ int __open64_2(const char* path, int flags) { return open_file(path, flags, 0); 
 // NCCL asks so whether there is a NUMA node's file.
 int access(const char* path, int mode) noexcept { return look_at(path, mode); }
 
-// Lessons list the channels so.
+// Programs that look for a channel list the directory.
 int glob(const char* pattern, int flags, int (*failed)(const char*, int), glob_t* result) {
   return find_files(pattern, flags, failed, result);
 }

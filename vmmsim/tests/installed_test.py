@@ -104,10 +104,24 @@ class Installation(Place):
         assert "libcupti.so" in said
 
     def test_it_is_told_how(self):
-        assert "vmmsim view [options]" in self.vmmsim("--help").stdout
-        assert "usage: vmmsim view" in self.vmmsim("view", "--help").stdout
+        said = self.vmmsim("--help").stdout, self.vmmsim("view", "--help").stdout
+        assert "vmmsim view [options]" in said[0]
+        assert "usage: vmmsim view" in said[1]
+        for page in (pathlib.Path(re.search(r"(?:^|\. )(/.*) has (pages|more)", text, re.M)[1]) for text in said):
+            assert page.is_relative_to(self.place) and page.exists()
         assert "usage: vmmsim record" in self.vmmsim("record", status=2).stdout
         assert "there is no such program" in self.vmmsim("./none", status=127).stderr
+
+    def test_its_pages_lead_to_what_is_there(self):
+        (package,) = self.place.glob("empty/lib/python3*/site-packages/vmmsim")
+        pages = sorted(package.rglob("*.md"))
+        names = {str(page.relative_to(package)) for page in pages}
+        shipped = {"README.md", *(f"docs/{name}.md" for name in ("simulator", "view", "testing", "contributing"))}
+        assert names >= shipped | {"trace/README.md", "simulator/README.md"}
+        assert (package / "docs" / "example" / "test_driver.py").exists()
+        for page in pages:
+            for target in re.findall(r"\]\((?!\w+:|#)([^)#]+)", page.read_text()):
+                assert (page.parent / target).exists(), f"{page}: {target}"
 
 
 class TestInstalled(Installation):
