@@ -20,14 +20,14 @@ int failures = 0;
   } while (false)
 
 void check_texts() {
-  using trace::quoted;
-  CHECK(quoted("a\"b\\c\n\x01") == R"("a\"b\\c\u000a\u0001")");
-  CHECK(quoted("\x7f") == R"("\u007f")");
-  CHECK(quoted("\xc3\xb6 \xf0\x9f\x98\x80") == "\"\xc3\xb6 \xf0\x9f\x98\x80\"");  // it is UTF-8
-  CHECK(quoted("\xf6") == R"("\udcf6")");
-  CHECK(quoted("\xc3") == R"("\udcc3")");                      // the begin of a letter
-  CHECK(quoted("\xc0\x80") == R"("\udcc0\udc80")");            // a letter in more bytes than it needs
-  CHECK(quoted("\xed\xa0\x80") == R"("\udced\udca0\udc80")");  // half a pair
+  using trace::json_string;
+  CHECK(json_string("a\"b\\c\n\x01") == R"("a\"b\\c\u000a\u0001")");
+  CHECK(json_string("\x7f") == R"("\u007f")");
+  CHECK(json_string("\xc3\xb6 \xf0\x9f\x98\x80") == "\"\xc3\xb6 \xf0\x9f\x98\x80\"");  // it is UTF-8
+  CHECK(json_string("\xf6") == R"("\udcf6")");
+  CHECK(json_string("\xc3") == R"("\udcc3")");                      // the begin of a letter
+  CHECK(json_string("\xc0\x80") == R"("\udcc0\udc80")");            // a letter in more bytes than it needs
+  CHECK(json_string("\xed\xa0\x80") == R"("\udced\udca0\udc80")");  // half a pair
   CHECK(trace::object({{"size", 5}, {"gpu", nullptr}, {"is", true}}) == R"({"size":5,"gpu":null,"is":true})");
   CHECK(trace::list({}) == "[]");
   CHECK(trace::list_of_texts({"a", "b"}) == R"(["a","b"])");

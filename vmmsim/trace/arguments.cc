@@ -11,11 +11,11 @@ namespace trace {
 
 namespace {
 
-Json json(uint64_t address) { return {quoted(hexadecimal(address))}; }
+Json json(uint64_t address) { return {json_string(hexadecimal(address))}; }
 
 // A value of an enumeration: its name, or its number if it has none.
 Json named(const char* prefix, const char* name, unsigned value) {
-  return {name ? quoted(std::string(prefix) + name) : std::to_string(value)};
+  return {name ? json_string(std::string(prefix) + name) : std::to_string(value)};
 }
 
 Json json(const CUmemLocation& location) {
@@ -69,11 +69,11 @@ Json json(const Argument& argument, NameOfKernel name_of_kernel) {
   if (argument.kind == Argument::address) return json(argument.value);
   if (!argument.value) return {"null"};
   switch (argument.kind) {
-    case Argument::text: return {quoted(&at<char>(argument))};
-    case Argument::kernel_name: return {quoted(demangled(&at<char>(argument)))};
+    case Argument::text: return {json_string(&at<char>(argument))};
+    case Argument::kernel_name: return {json_string(demangled(&at<char>(argument)))};
     case Argument::function: {
       const std::string name = name_of_kernel(&at<char>(argument));
-      return name.empty() ? json(argument.value) : Json{quoted(demangled(name))};
+      return name.empty() ? json(argument.value) : Json{json_string(demangled(name))};
     }
     case Argument::kernel_list: return json(at<KernelNames>(argument));
     case Argument::extent: {

@@ -27,7 +27,7 @@ void append_joined(std::string& all, std::string_view value) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string result = "\"";
   while (!text.empty()) {
     const size_t size = size_of_letter(text);
@@ -59,7 +59,7 @@ std::string list(const std::vector<std::string>& values) {
 
 std::string list_of_texts(const std::vector<std::string>& texts) {
   std::vector<std::string> values;
-  for (const std::string& text : texts) values.push_back(quoted(text));
+  for (const std::string& text : texts) values.push_back(json_string(text));
   return list(values);
 }
 

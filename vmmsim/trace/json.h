@@ -13,7 +13,7 @@ namespace trace {
 
 // As JSON. What is UTF-8 stays. A byte that is not, as a path may have one, becomes one of \udc80 to \udcff, as
 // surrogateescape of Python has it, so that a reader gets the same bytes back.
-std::string quoted(std::string_view text);
+std::string json_string(std::string_view text);
 
 struct Json {  // what is JSON already
   std::string text;
@@ -25,8 +25,8 @@ Json number(std::integral auto value) {
 
 struct Member {  // of an object
   std::string json;
-  Member(std::string_view name, Json value) : json(quoted(name) + ":" + value.text) {}
-  Member(std::string_view name, std::string_view text) : Member(name, Json{quoted(text)}) {}
+  Member(std::string_view name, Json value) : json(json_string(name) + ":" + value.text) {}
+  Member(std::string_view name, std::string_view text) : Member(name, Json{json_string(text)}) {}
   Member(std::string_view name, std::integral auto value) : Member(name, number(value)) {}
   Member(std::string_view name, std::nullptr_t) : Member(name, Json{"null"}) {}
   Member(std::string_view name, std::optional<int64_t> value) : Member(name, value ? number(*value) : Json{"null"}) {}

@@ -56,8 +56,7 @@ template <class Range, class Holds> auto count_if(const Range& range, Holds hold
 #define _WIN64
 #include <cuda.h>
 #undef _WIN64
-#define __x86_64__             // processor.h: addresses of 47 bits
-#define quoted quoted_as_json  // or std::quoted is taken for trace::quoted
+#define __x86_64__  // processor.h: addresses of 47 bits
 
 // The ledger is the one file, which lies in memory; what it would share with other processes nobody else has.
 constexpr int only_file = 3;

@@ -157,7 +157,7 @@ void write_call(const CallContext& context, const char* result, const std::strin
   const std::string name = plain(context.call.name), in = trace::given(context.call, kernel_name);
   const bool success = context.result == CUDA_SUCCESS;
   const std::string out = success ? trace::taken(context.call) : "{}";
-  const std::string changed = trace::list(context.changes), explained = trace::quoted(explanation);
+  const std::string changed = trace::list(context.changes), explained = trace::json_string(explanation);
   const std::string wrong = !success && context.result == fault() ? fault_as_json() : "";
   trace_vanished();
   write_line({.number = 0,
