@@ -104,10 +104,6 @@ struct Place {
 void add(const Place& at, const CUDA_MEMCPY3D& copy) {
   must(cuGraphAddMemcpyNode(at.to, at.graph, at.dependencies, at.count, &copy, nullptr));
 }
-void check_side(cudaMemcpyKind kind, cudaMemcpyKind host_side) {
-  require(kind == host_side || kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault,
-          "kind does not fit: the symbol is on the GPU", cudaErrorInvalidMemcpyDirection);
-}
 CUDA_MEMCPY3D to_symbol(const void* symbol, const void* from, size_t count, size_t offset, cudaMemcpyKind kind) {
   check_side(kind, cudaMemcpyHostToDevice);
   return row(part_of(symbol, count, offset), from, count, kind);

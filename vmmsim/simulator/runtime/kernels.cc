@@ -105,11 +105,6 @@ void* part(const void* symbol, size_t count, size_t offset) {
           "offset and count go past the end of the variable, which has " + std::to_string(whole.size) + " bytes");
   return reinterpret_cast<void*>(whole.address + offset);
 }
-// Copies to and from symbols are copies whose kind names one of the two sides only.
-void check_side(cudaMemcpyKind kind, cudaMemcpyKind host_side) {
-  require(kind == host_side || kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault,
-          "kind does not fit: the symbol is on the GPU", cudaErrorInvalidMemcpyDirection);
-}
 
 struct Configuration {
   dim3 grid, block;

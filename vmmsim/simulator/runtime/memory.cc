@@ -99,6 +99,11 @@ static All boxes(const Given& p, cudaMemcpyKind kind) {
   return all;
 }
 
+void check_side(cudaMemcpyKind kind, cudaMemcpyKind host_side) {
+  require(kind == host_side || kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault,
+          "kind does not fit: the symbol is on the GPU", cudaErrorInvalidMemcpyDirection);
+}
+
 CUDA_MEMCPY3D as_driver(const cudaMemcpy3DParms& p) { return boxes<CUDA_MEMCPY3D>(p, p.kind); }
 static CUDA_MEMCPY3D_PEER as_driver(const cudaMemcpy3DPeerParms* p) {
   require_non_null(p, "p");
