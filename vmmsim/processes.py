@@ -20,7 +20,8 @@ def signal_name(number):
 def look_at(stat):
     """(name, state, parent, session), of a file stat under /proc; None if that thread or process has gone."""
     try:
-        name, _, rest = pathlib.Path(stat).read_text(errors="replace").rpartition(")")
+        with open(stat, "rb", buffering=0) as file:  # a judge looks at all processes again and again
+            name, _, rest = file.read().decode(errors="replace").rpartition(")")
     except OSError:
         return None
     state, parent, _, session = rest.split()[:4]
@@ -94,7 +95,7 @@ def end(find, is_any_left):
     """Ends what find() finds until none is left. First each is stopped, so that none starts another meanwhile."""
     deadline, killed = time.monotonic() + PATIENCE, set()
     # Who has lost its parent may be nobody's here, and still be on its way out.
-    while time.monotonic() < deadline and (is_any_left() or killed & living().keys()):
+    while time.monotonic() < deadline and (is_any_left() or (killed and killed & living().keys())):
         found = find()
         for sign in (signal.SIGSTOP, signal.SIGKILL):
             for pid in found:
@@ -102,7 +103,7 @@ def end(find, is_any_left):
                     os.kill(pid, sign)
         killed.update(found)
         time.sleep(0.001)  # what was killed needs a moment
-    states = living()
+    states = living() if killed else {}
     return [
         f"process {pid} ({states[pid][0]}) was killed {PATIENCE} s ago and has not ended: its state is {states[pid][1]}"
         for pid in sorted(killed)
