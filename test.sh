@@ -36,8 +36,8 @@ setup docs/requirements.txt scripts/requirements-notebooks.txt tests/requirement
 get_packages_of_tests "$preset"
 # Where CI is true a warning of the compiler is an error.
 build all -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON}
-# One more than there are cores: many tests wait for others most of their time.
-export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(($(nproc) + 1))}"
+# Two more than there are cores: many tests wait for others most of their time.
+export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(($(nproc) + 2))}"
 status=0
 ctest --preset $preset "${words[@]}" || status=$?
 if [[ $preset == default ]]; then

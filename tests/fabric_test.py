@@ -61,6 +61,7 @@ class Case:
     def end(self, output=""):
         """Waits for the end: status, stdout, stderr. Nothing may be left behind."""
         more, errors = self.process.communicate(timeout=30)
+        self.limit.cancel()  # or the whole test lasts as long as that
         for _ in range(100):  # who was killed takes a moment to go
             left = of_session(self.process.pid)
             if not left:
@@ -146,7 +147,7 @@ class TestFabric(Case):
         assert self.end(output)[0] == 1
 
 
-class Doctor(Case):
+class TestDoctor(Case):
     def test_each_machine_in_the_table_and_as_json(self, subtests):
         for machine, failed, status in (
             ("h200x8", None, 0),
