@@ -9,7 +9,8 @@
     lesson_test.py arguments PROGRAM...      --help and bad arguments, of those that take some
     lesson_test.py standalone SOURCE NVCC EXPECTED [VMMSIM]
                                              the line at the top of the source builds it, in a copy of its directory,
-                                             and what it builds runs on the simulator, a main program as recorded
+                                             and what it builds runs on the simulator, a main program as recorded;
+                                             the lines of the others beside that have its form, and what they include
     lesson_test.py lint SOURCE CUDA          clang-tidy has nothing to say
     lesson_test.py old_toolkit NVCC CMAKE... CMake, with these arguments, refuses a toolkit that is too old
     lesson_test.py book DIRECTORY VIEWS BIN  the book builds without a warning, with the views of what is built
@@ -156,9 +157,18 @@ def takes_arguments_as_it_says(program):
             fail(f"{program} {words} does not end with status 2 and the usage")
 
 
+def line_of(source):
+    """What builds it alone."""
+    line = re.search(r"^// Build it alone: +(nvcc .*)$", source.read_text(), re.MULTILINE).group(1)
+    name = source.stem
+    if not re.fullmatch(rf"nvcc -std=c\+\+17( -arch=sm_90)?( -lineinfo)? {name}\.cu -o {name} -lcuda", line):
+        fail(f"{source} is to be built by another kind of line than all others: {line}")
+    return line
+
+
 def standalone(source, nvcc, expected, vmmsim=None):
     source = pathlib.Path(source)
-    line = re.search(r"^// Build it alone: +(nvcc .*)$", source.read_text(), re.MULTILINE).group(1)
+    line, is_main = line_of(source), pathlib.Path(expected).name == "expected_output.txt"
     with tempfile.TemporaryDirectory(prefix="standalone ") as scratch:
         copy = pathlib.Path(scratch) / source.parent.name
         shutil.copytree(source.parent, copy)
@@ -172,10 +182,14 @@ def standalone(source, nvcc, expected, vmmsim=None):
             if done.returncode or not done.stdout.startswith("usage: "):
                 fail("built alone, it does not start")
         words = "lesson", expected, vmmsim, str(copy / source.stem), "2"
-        if pathlib.Path(expected).name != "expected_output.txt":
+        if not is_main:
             words = "small", vmmsim, str(copy / source.stem)
         if vmmsim and start(sys.executable, "-B", "-m", "tests.on_simulator.sim_test", *words, cwd=ROOT).returncode:
             fail("built alone, it does not work on the simulator")
+        for other in sorted(copy.glob("*.cu")) if is_main else ():
+            words = line_of(other).partition(" -o ")[0]
+            if start("sh", "-c", f"{words} -M -o /dev/null", cwd=copy, env=environment).returncode:
+                fail(f"{other.name} includes what is not beside it")
 
 
 def lint(source, cuda):
