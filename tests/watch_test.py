@@ -92,7 +92,7 @@ class TestView:
         done = self.view(CHECKOUT / "build/bin/vmm_basics")
         assert re.search(r"(?s)^\[1\].*\nOK\n$", done.stdout)
         wanted = r"^view: running it as for the book: --gpus 1 .*\nview: \d\d calls of CUDA: open "
-        assert re.search(wanted + r"vmm_basics.html in a browser \(\d+ kB\)\n$", done.stderr)
+        assert re.search(wanted + r"vmm_basics.html in a browser \([\d.]+ KiB\)\n$", done.stderr)
         self.expect_view("vmm_basics.html")
         assert "vmm_basics.cu" in data_of(self.place / "vmm_basics.html")["sources"]
         assert tree() == before

@@ -187,7 +187,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         body += "print(os.getpid(), flush=True)\n"
         process, terminal, pid = self.start(body)
         os.write(terminal, b"\x03")
-        assert process.stderr.readline() == "view: the program goes on; Ctrl-C again ends it\n"
+        assert process.stderr.readline() == "view: if the program goes on, Ctrl-C again ends it\n"
         os.write(terminal, b"\x03")
         errors = process.communicate(timeout=20)[1]
         assert "view: my program was ended by SIGINT\nview: 2 calls of CUDA: open" in errors

@@ -24,23 +24,21 @@ class Callers:
     first. What is folded is a frame without a name. libraries: of each stack the one that called CUDA, or ""."""
 
     def __init__(self, recording):
-        self.recording, self.frames, self.stacks, self.libraries = recording, [], [], []
-        self.numbers, self.known = {}, {}
+        self.recording, self.stacks, self.libraries = recording, [], []
+        self.numbers, self.known = {}, {}  # of frames; of stacks, by their callers
 
     def of(self, line):
         """The number of the stack that led to a call."""
         key = tuple(line["callers"])
         if key not in self.known:
             self.known[key] = len(self.stacks)
-            self.stacks.append([self.number(frame) for frame in self.folded(key)])
+            self.stacks.append([self.numbers.setdefault(frame, len(self.numbers)) for frame in self.folded(key)])
             self.libraries.append(library(key))
         return self.known[key]
 
-    def number(self, frame):
-        if frame not in self.numbers:
-            self.numbers[frame] = len(self.frames)
-            self.frames.append(frame)
-        return self.numbers[frame]
+    @property
+    def frames(self):
+        return list(self.numbers)
 
     def folded(self, callers):
         places, hidden, last = self.recording.about.get("places", {}), [], None

@@ -15,7 +15,7 @@ import pathlib
 import re
 
 from vmmsim.view.overview import link
-from vmmsim.view.page import command_of, filled, view
+from vmmsim.view.page import about, filled, view
 from vmmsim.view.sizes import size_text, sizes_text
 
 KEYS = "first-step", "second-step"  # of their views
@@ -46,13 +46,8 @@ def of_two(runs, keys):
 
 
 def part(recording, name, key):
-    where = recording.about.get("where", "")
-    return (
-        f'<p class="vmm-about"><b>{html.escape(name)}</b>: '
-        f"<code>{html.escape(command_of(recording))}</code>, "
-        f'{html.escape(where + ", " if where else "")}{link(key, 1, "step through it")}</p>\n'
-        f'<div class="vmm-strip" data-of="{html.escape(key)}"></div>\n'
-    )
+    text = f"<b>{html.escape(name)}</b>: {about(recording)} {link(key, 1, 'Step through it')}"
+    return f'<p class="vmm-about">{text}</p>\n<div class="vmm-strip" data-of="{html.escape(key)}"></div>\n'
 
 
 # --- Their difference in words
@@ -128,13 +123,11 @@ def only(what, name, its, others):
 
 
 def calls_of(one, other, names):
-    counts = [collections.Counter(step.call for step in steps) for steps in (one, other)]
-    apart = {call: (counts[0][call], counts[1][call]) for call in counts[0] | counts[1]}
-    told = sorted(
-        (call for call, (a, b) in apart.items() if a != b), key=lambda call: -abs(apart[call][0] - apart[call][1])
-    )
-    words = (f"{call} {apart[call][0]:,} and {apart[call][1]:,}" for call in told)
-    return f"Calls of {' and of '.join(names)}: {listed(list(words))}." if told else ""
+    ours, theirs = (collections.Counter(step.call for step in steps) for steps in (one, other))
+    apart = [(call, ours[call], theirs[call]) for call in ours | theirs if ours[call] != theirs[call]]
+    apart.sort(key=lambda its: -abs(its[1] - its[2]))
+    told = [f"{call} {count:,} and {others:,}" for call, count, others in apart]
+    return f"Calls of {' and of '.join(names)}: {listed(told)}." if told else ""
 
 
 def listed(told):

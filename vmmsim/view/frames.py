@@ -78,8 +78,8 @@ class Steps(list):
         self.machine.line(line)
         self.lives.note(number, line, since, self.machine)
         asked.fault_before = self.overview.repeats.get(number, 0)
-        if address := fault_of(line):
-            self.faults[number] = [self.nth[line["pid"]], address]
+        if address := line.get("fault", {}).get("address"):
+            self.faults[number] = [self.nth[line["pid"]], int(address, 16)]
         is_change = since.has_changed() or bool(line["changes"])
         what, words = brief(line, since, self.name), self.words(line, asked, number)
         if asked.spoken:
@@ -111,8 +111,9 @@ class Steps(list):
 
     def words(self, line, asked, number):
         whose = f"Process {self.nth[line['pid']] + 1}: " if len(self.nth) > 1 else ""
-        more = [lacking(line), self.answered.get(number), *map(doubt, dict.fromkeys(self.machine.doubts))]
-        return whose + " ".join(filter(None, [asked.words(), *more]))
+        wrong = "The recording contradicts itself or is not whole: it should be that"
+        doubts = [f"{wrong} {what}." for what in dict.fromkeys(self.machine.doubts)]
+        return whose + " ".join(filter(None, [asked.words(), lacking(line), self.answered.get(number), *doubts]))
 
     def name(self, pid, reservation):
         """What a reservation is called: the variable that the source has for it, or else its number; or, if that is
@@ -158,16 +159,6 @@ def cause(line):
         return why
     found = re.search(r" answers [A-Za-z_]+: ", whole)
     return whole[found.end() :] if found else whole
-
-
-def doubt(what):
-    return f"The recording contradicts itself or is not whole: it should be that {what}."
-
-
-def fault_of(line):
-    """The address that a kernel or copy must not touch, if the line answers that."""
-    address = line.get("fault", {}).get("address")
-    return int(address, 16) if address else None
 
 
 def devices_of(lines):

@@ -9,9 +9,9 @@ All figures are the model's. js/strip.js draws the strip of them.
 """
 
 import collections
-import dataclasses
 import html
 import itertools
+import typing
 
 from vmmsim.processes import signal_name
 from vmmsim.trace.line import ENDS
@@ -25,8 +25,7 @@ def is_launch(line):
     return alike(line["call"]) in LAUNCHES and not is_refused(line)
 
 
-@dataclasses.dataclass(frozen=True)
-class Held:
+class Held(typing.NamedTuple):
     """Bytes of a GPU after a step. Memory that is mapped twice is there once."""
 
     mapped: int = 0
@@ -35,7 +34,7 @@ class Held:
 
     @property
     def total(self):
-        return self.mapped + self.idle + self.ordinary
+        return sum(self)
 
 
 def lanes(lives, devices):
@@ -62,7 +61,7 @@ def held(changes):
     now = Held()
     yield 0, now
     for step, by_kind in sorted(changes.items()):
-        then = Held(*(getattr(now, kind) + by_kind[kind] for kind in ("mapped", "idle", "ordinary")))
+        then = Held(*(was + by_kind[kind] for kind, was in now._asdict().items()))
         if then != now:
             yield step, then
         now = then

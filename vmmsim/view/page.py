@@ -92,27 +92,28 @@ def fragment(recording, steps, id):
 def view(recording, steps, key, marks):
     """marks: data-alone, so that keys work all over the page; data-folded, the list of the calls; data-opens, at a
     step."""
-    facts = [recording.about.get("where", ""), counted(steps) + NO_COPIES * bool(recording.modules)]
     items = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes(recording))
     return FRAGMENT.format(
         key=html.escape(key),
         marks=marks,
         matters=matters(steps.overview, key),
-        about=f"<code>{html.escape(command_of(recording))}</code>: {html.escape(', '.join(filter(None, facts)))}.",
+        about=about(recording),
         notes=f'<ul class="vmm-notes">\n{items}</ul>\n' if items else "",
         data=packed(recording, steps),
     )
 
 
-def counted(steps):
-    """The calls of CUDA, as the terminal counts them."""
-    processes = len({step.process for step in steps})
-    text = plural(sum(step.call not in NO_CALLS for step in steps), "call")
-    return text + (f" of {processes} processes" if processes > 1 else "")
+def calls_of(recording):
+    return [line for line in recording.lines if line["call"] not in NO_CALLS]
 
 
-def command_of(recording):
-    return " ".join(map(str, recording.about.get("command", []))) or "a recording"
+def about(recording):
+    """HTML: what was run where, and how much is known of it."""
+    processes = len(recording.processes())
+    calls = plural(len(calls_of(recording)), "call") + (f" of {processes} processes" if processes > 1 else "")
+    facts = ", ".join(filter(None, [recording.about.get("where", ""), calls + NO_COPIES * bool(recording.modules)]))
+    command = " ".join(map(str, recording.about.get("command", []))) or "a recording"
+    return f"<code>{html.escape(command)}</code>: {html.escape(facts)}."
 
 
 def name_of(recording):
@@ -130,8 +131,7 @@ def packed(recording, steps):
         **drawn(steps),
         "processes": len({step.process for step in steps}),
         "lanes": [
-            [device, [[step, held.mapped, held.idle, held.ordinary] for step, held in changes]]
-            for device, changes in steps.overview.shown().items()
+            [device, [[step, *held] for step, held in changes]] for device, changes in steps.overview.shown().items()
         ],
         "times": recording.times(),
         "sources": {name: recording.source(name) for name in sorted(sources)},

@@ -47,10 +47,5 @@ def sizes_text(sizes, gpus_shown=2):
     return ", ".join([*parts, *[f"{worded([-1])} of the host"] * (-1 in devices)])
 
 
-def file_size(size):
-    """As file managers say it: 1.2 MB."""
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1e3))} kB"
-
-
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")

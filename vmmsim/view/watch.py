@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import webbrowser
 import zlib
 
@@ -20,14 +19,13 @@ from vmmsim import tool
 from vmmsim.hardware import ask_driver, count_gpus
 from vmmsim.processes import end_all, signal_name
 from vmmsim.tool import Failed
-from vmmsim.trace.line import NO_CALLS
 from vmmsim.trace.recording import LONGEST_LINE, PART, Broken, Recording, finish, opened, parsed
 from vmmsim.view.compare import differences, name_of_file, page_of_two
 from vmmsim.view.engine import NoEngine
 from vmmsim.view.frames import steps
-from vmmsim.view.page import LAUNCHERS, page
+from vmmsim.view.page import LAUNCHERS, calls_of, page
 from vmmsim.view.pictures import picture_of_step
-from vmmsim.view.sizes import file_size, plural
+from vmmsim.view.sizes import plural, size_text
 from vmmsim.view.words import is_fault, is_refused
 
 # Of a view, or of a picture. The name was the latter until 0.1.
@@ -142,14 +140,11 @@ def recordings_of(given):
 
 
 def looks_like_a_recording(path):
-    try:
-        with opened(path) as file:
-            begin = file.readline(LONGEST_LINE).decode(errors="surrogateescape")
-    except (OSError, EOFError, zlib.error):
-        return False
-    line = parsed(begin)
-    is_whole = isinstance(line, dict) and not line.keys().isdisjoint(("pid", "about", "module"))
-    return is_whole or bool(PART.match(begin))  # the second: it is cut off
+    with contextlib.suppress(OSError, EOFError, zlib.error), opened(path) as file:
+        line = parsed(begin := file.readline(LONGEST_LINE).decode(errors="surrogateescape"))
+        is_whole = isinstance(line, dict) and not line.keys().isdisjoint(("pid", "about", "module"))
+        return is_whole or bool(PART.match(begin))  # the second: it is cut off
+    return False
 
 
 # --- The run
@@ -175,14 +170,14 @@ def gpus_here():
 
 def simulated(given):
     """(how many GPUs, in words, the words of vmmsim before the program)"""
-    words = [(f"--{name}", getattr(given, name)) for name in OF_MACHINE if getattr(given, name) is not None]
+    named = [name for name in OF_MACHINE if getattr(given, name) is not None]
     machine = given.machine or "h200x8"
     file = machine if "/" in machine else given.tool.machines / f"{machine}.conf"
     text = pathlib.Path(file).read_text(errors="replace")
     number = int(given.gpus or (re.search(r"^\s*gpus\s*=\s*(\d+)", text, re.MULTILINE) or [0, 8])[1])
     where = plural(number, "simulated GPU")
     where += f" (machine {pathlib.Path(machine).stem})" if given.machine else ""
-    return number, where, [word for pair in words for word in pair]
+    return number, where, [word for name in named for word in (f"--{name}", getattr(given, name))]
 
 
 def run(given, file):
@@ -220,19 +215,18 @@ def wait_for(command, environment):
         process = subprocess.Popen(
             command, env=environment, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, old)
         )
-        interrupted = is_told = None
+        interrupted = False
         while process.poll() is None:
             got = signal.sigtimedwait({*PASSED, signal.SIGCHLD}, 0.2)
-            if got and got.si_signo == signal.SIGINT and interrupted:
+            if not got or got.si_signo == signal.SIGCHLD:
+                continue
+            if got.si_code <= 0:  # what the terminal sends, it sends to both
+                process.send_signal(got.si_signo)
+            if got.si_signo == signal.SIGINT and interrupted:
                 return 128 + signal.SIGINT
-            if got and got.si_signo in PASSED:
-                if got.si_signo == signal.SIGINT:
-                    interrupted = time.monotonic()
-                if got.si_code <= 0:  # what the terminal sends, it sends to both
-                    process.send_signal(got.si_signo)
-            elif interrupted and not is_told and time.monotonic() > interrupted + 1:
-                is_told = True
-                say("the program goes on; Ctrl-C again ends it")
+            if got.si_signo == signal.SIGINT:
+                interrupted = True
+                say("if the program goes on, Ctrl-C again ends it")
         return process.returncode if process.returncode >= 0 else 128 - process.returncode
     except OSError as error:
         raise Failed(f"{command[0]} cannot be started: {error.strerror}") from None
@@ -275,11 +269,9 @@ def check_writable(path, is_ours, what, option):
 
 
 def is_view(path):
-    try:
-        with open(path, "rb") as file:
-            return bool(OURS.search(file.read(2000)))
-    except OSError:
-        return False
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return bool(OURS.search(file.read(2000)))
+    return False
 
 
 def text_of(recordings, given):
@@ -316,15 +308,11 @@ def draw(recordings, path, given=None):
 
 
 def describe(recording):
-    calls = [line for line in recording.lines if line["call"] not in NO_CALLS]
+    calls = calls_of(recording)
     faults = sum(map(is_fault, calls))
     refused = sum(map(is_refused, calls)) - faults
     told = [plural(len(calls), "call") + " of CUDA", *[f"{refused} of them refused"] * bool(refused)]
     return ", ".join([*told, *[f"{faults} of them for a fault"] * bool(faults)])
-
-
-def has_calls(recording):
-    return any(line["call"] not in NO_CALLS for line in recording.lines)
 
 
 def show(path):
@@ -353,7 +341,7 @@ def watch(given):
         file = pathlib.Path(given.record) if given.record is not None else pathlib.Path(scratch, "recording.jsonl")
         status = run(given, file)
         recording = Recording.read(file)
-    if not has_calls(recording):
+    if not calls_of(recording):
         say(f"{os.path.basename(given.command[0])} made no call of CUDA: there is nothing to show")
         return status or 1
     if html:
@@ -369,7 +357,7 @@ def read(path):
         if not looks_like_a_recording(path):
             say(f"{path} can neither be executed nor be drawn:")
         raise error from None
-    if not has_calls(recording):
+    if not calls_of(recording):
         raise Failed(f"{path} has no call of CUDA: there is nothing to show")
     return recording
 
@@ -382,7 +370,7 @@ def finished(given, recordings, html, status):
         return status or 1
     cut = "; the recording was cut off" if any(recording.is_cut for recording in recordings) else ""
     calls = " and ".join(map(describe, recordings))
-    say(f"{calls}{cut}: open {html} in a browser ({file_size(size)})")
+    say(f"{calls}{cut}: open {html} in a browser ({size_text(size)})")
     if given.open:
         show(html)
     return status

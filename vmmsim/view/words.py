@@ -74,12 +74,14 @@ ANSWERED = {  # what it answers if it succeeds
     "sleep": "The process sleeps, and here no sleep takes time.",
     "cuMemCreate": lambda call: f"gives a handle of allocation #{call.answered_memory('handle').nth}",
     "cuMemGetAccess": lambda call: f"answers {right(call.answered_number('flags'))}",
-    "cuMemGetAllocationGranularity": lambda call: f"answers {call.answered_size('granularity')}",
-    "cuMulticastGetGranularity": lambda call: f"answers {call.answered_size('granularity')}",
+    "cuMemGetAllocationGranularity": lambda call: f"answers {size_text(call.answered_number('granularity'))}",
+    "cuMulticastGetGranularity": lambda call: f"answers {size_text(call.answered_number('granularity'))}",
     "cuMulticastCreate": lambda call: f"gives a handle of multicast object #{call.answered_memory('mcHandle').nth}",
     "cudaMalloc": lambda call: f"gives it at {call.answered_number('devPtr', 'dptr', 'ptr', 'pHost', 'pp'):#x}",
     "cuMemGetAllocationPropertiesFromHandle": lambda call: f"answers that it is memory of {call.where(call.outputs)}",
-    "cuMemGetInfo": lambda call: f"answers {call.answered_size('free')} of {call.answered_size('total')}",
+    "cuMemGetInfo": lambda call: (
+        f"answers {size_text(call.answered_number('free'))} of {size_text(call.answered_number('total'))}"
+    ),
     "cuDeviceCanAccessPeer": lambda call: "answers yes" if call.answered_number("canAccessPeer") else "answers no",
     "cuDeviceGetCount": lambda call: f"answers {call.answered_number('count')}",
     "exit": lambda call: f"The process ends with status {call.number('status')}.",
@@ -198,14 +200,11 @@ def memory_text(memory):
 
 def holders(memory, processes):
     """What alone holds it: descriptors."""
-    known = [f"descriptor {fd}{of_process(pid, processes)}" for pid, fd in sorted(memory.descriptors)]
+    whose = {pid: f" of {name}" for pid, name in processes.items() if name}
+    known = [f"descriptor {fd}{whose.get(pid, '')}" for pid, fd in sorted(memory.descriptors)]
     if not known:
         known = ["a descriptor that no call tells of (a copy, one in a message, one of a program without CUDA)"]
     return f"{' and '.join(known[:3])}{' and others' * (len(known) > 3)} still {'hold' if known[1:] else 'holds'} it"
-
-
-def of_process(pid, processes):
-    return f" of {processes[pid]}" if processes.get(pid) else ""
 
 
 class Asked:
@@ -282,10 +281,9 @@ class Asked:
         call, result = self.line["call"], self.line["result"]
         if result not in SUCCESS and call not in NO_CALLS:
             return f"answers {result}"
-        try:
+        words = "succeeds"
+        with contextlib.suppress(MissingField):
             words = self.said(ANSWERED)
-        except MissingField:
-            words = "succeeds"
         shown = pairs(self.outputs) if call == alike(call) else ""
         return words or (f"answers {shown}" if shown else "succeeds")
 
@@ -298,9 +296,6 @@ class Asked:
 
     def answered_number(self, *keys):
         return integer(member(self.outputs, *keys))
-
-    def answered_size(self, key):
-        return size_text(self.answered_number(key))
 
     def answered_memory(self, key):
         handle = self.process.handles.get(self.answered_number(key))
