@@ -119,7 +119,12 @@ void set_limit(CUlimit what, size_t value) {
     limit(context, what);
   }
   require(what < 7, CUDA_ERROR_NOT_PERMITTED, "this limit is only queried");
-  require(what != CU_LIMIT_STACK_SIZE || value < 512 << 10, CUDA_ERROR_INVALID_VALUE, "a stack has less than 512 KiB");
+  require(what != CU_LIMIT_STACK_SIZE || value <= 511 << 10, CUDA_ERROR_INVALID_VALUE, "a stack has 511 KiB at most");
+  if (what == CU_LIMIT_PERSISTING_L2_CACHE_SIZE) {
+    constexpr size_t unit = 3932160, most = 10 * unit;  // of an H200's second-level cache, which has 16
+    require(value <= most, CUDA_ERROR_INVALID_VALUE, "of the second-level cache 37.5 MiB at most can be set aside");
+    value = (value + unit - 1) / unit * unit;
+  }
   if (what == CU_LIMIT_MALLOC_HEAP_SIZE) {
     value = memory::round_up(std::max<size_t>(value, 4 << 20), 64 << 10);
     require(heap_of(*context)->resize(value), CUDA_ERROR_INVALID_VALUE,

@@ -44,15 +44,47 @@ static void carveouts() {
     printf("a launch with carveout %u: %d\n", carveout, cuLaunchKernelEx(&config, function, nullptr, nullptr));
   }
 }
+static void limit(int what, size_t value) {
+  size_t before = 77, after = 77;
+  const CUresult get = cuCtxGetLimit(&before, CUlimit(what));
+  const CUresult set = cuCtxSetLimit(CUlimit(what), value);
+  const CUresult again = cuCtxGetLimit(&after, CUlimit(what));
+  printf("limit %d: %d, %zu; to %zu: %d; %d, %zu\n", what, get, before, value, set, again, after);
+}
 static void limits() {
   for (int what : {7, 8, 9, 10, -1})
-    for (size_t value : {0, 1, 232448}) {
-      size_t before = 77, after = 77;
-      const CUresult get = cuCtxGetLimit(&before, CUlimit(what));
-      const CUresult set = cuCtxSetLimit(CUlimit(what), value);
-      const CUresult again = cuCtxGetLimit(&after, CUlimit(what));
-      printf("limit %d: %d, %zu; to %zu: %d; %d, %zu\n", what, get, before, value, set, again, after);
-    }
+    for (size_t value : {0, 1, 232448}) limit(what, value);
+  constexpr size_t unit = 3932160;  // what is set aside in the second-level cache for what shall stay there
+  for (size_t value : {size_t(0), size_t(1), unit - 1, unit, unit + 1, 3 * unit, 10 * unit - 1, 10 * unit,
+                       10 * unit + 1, 11 * unit, 16 * unit, 16 * unit + 1, size_t(1) << 40, ~size_t(0), size_t(0)})
+    limit(CU_LIMIT_PERSISTING_L2_CACHE_SIZE, value);
+  for (size_t less : {0, 1, 16, 17, 256, 257, 512, 513, 1024, 1025, 2048, 2049, 4096, 4097, 8192, 65536, 262144})
+    limit(CU_LIMIT_STACK_SIZE, (512 << 10) - less);
+  limit(CU_LIMIT_STACK_SIZE, 1024);
+}
+// The instructions themselves, of which a compiler may make others.
+#define DIVISIONS(type, T, constraint)                                                              \
+  __global__ void div_##type(T a, T b, T* to) {                                                     \
+    asm volatile("div." #type " %0, %1, %2;" : "=" constraint(*to) : constraint(a), constraint(b)); \
+  }                                                                                                 \
+  __global__ void rem_##type(T a, T b, T* to) {                                                     \
+    asm volatile("rem." #type " %0, %1, %2;" : "=" constraint(*to) : constraint(a), constraint(b)); \
+  }
+DIVISIONS(s16, short, "h")
+DIVISIONS(u16, unsigned short, "h")
+DIVISIONS(s32, int, "r")
+DIVISIONS(u32, unsigned, "r")
+DIVISIONS(s64, long long, "l")
+DIVISIONS(u64, unsigned long long, "l")
+template <class T> static void instructions(const char* type, void (*div)(T, T, T*), void (*rem)(T, T, T*), void* to) {
+  for (const long long each : {0ll, 1ll, 7ll, -7ll, 1ll << 40, -(1ll << 40)}) {
+    T* const quotient = static_cast<T*>(to);
+    div<<<1, 1>>>(T(each), 0, quotient);
+    rem<<<1, 1>>>(T(each), 0, quotient + 1);
+    const char* const answer = cudaGetErrorName(cudaDeviceSynchronize());
+    printf("div, rem.%s, %lld by 0: %s, %lld, %lld\n", type, (long long)T(each), answer, (long long)quotient[0],
+           (long long)quotient[1]);
+  }
 }
 template <class T> static void by_zero(const char* what, T a, T* to) {
   divide<T><<<1, 1>>>(a, T(0), to);
@@ -74,5 +106,8 @@ int main() {
   for (unsigned a : {0u, 1u, 7u})
     by_zero("u16", (unsigned short)a, (unsigned short*)p), by_zero("u32", a, p),
         by_zero("u64", (unsigned long long)a, (unsigned long long*)p);
+  instructions("s16", div_s16, rem_s16, p), instructions("u16", div_u16, rem_u16, p);
+  instructions("s32", div_s32, rem_s32, p), instructions("u32", div_u32, rem_u32, p);
+  instructions("s64", div_s64, rem_s64, p), instructions("u64", div_u64, rem_u64, p);
   printf("end: %s\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }
