@@ -213,7 +213,7 @@ bool free_graph_memory(uint64_t address) {
   const MutexLock held(graphs().lock);
   require(found->itself != nullptr, CUDA_ERROR_INVALID_VALUE,
           "a node of a graph allocates this memory, and no launch has, or it was freed since");
-  set_allocated(*found, false);
+  found->itself = nullptr;  // it counts as used until cuDeviceGraphMemTrim, as on the H200
   return true;
 }
 

@@ -151,9 +151,8 @@ void add(const Place& at, CUgraphNodeParams& given) {
   if (given.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) return add_condition(at, given.conditional);
   if (given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || given.type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
     const MutexLock held(graphs().lock);
-    checked(at.graph);
-    if (given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) check_place(at, Work());
-    else at.graph->has_memory_nodes = true;  // also if it is refused
+    check_place(at, Work());
+    if (given.type == CU_GRAPH_NODE_TYPE_MEM_FREE) at.graph->has_memory_nodes = true;  // also if it is refused
   }
   if (!work) work = work_of(given);
   const MutexLock held(graphs().lock);

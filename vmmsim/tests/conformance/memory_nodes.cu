@@ -96,6 +96,83 @@ static void nothing_in_a_capture() {
     }
 }
 
+// What is known of a graph after a call that would have given it a node that frees was refused.
+static void a_refused_free() {
+  void *ordinary, *theirs;
+  cudaGraph_t other;
+  CHECK(cudaMalloc(&ordinary, 1024));
+  CHECK(cudaGraphCreate(&other, 0));
+  const cudaGraphNode_t of_other = allocation_in(other, &theirs);
+  for (const std::string what :
+       {"nothing", "null", "cudaMalloc's", "the inside of another graph's", "behind another graph's node"}) {
+    cudaGraph_t graph, copy, parent;
+    cudaGraphNode_t empty, node;
+    cudaGraphExec_t instance;
+    CHECK(cudaGraphCreate(&graph, 0));
+    CHECK(cudaGraphCreate(&parent, 0));
+    CHECK(cudaGraphAddEmptyNode(&empty, graph, nullptr, 0));
+    const bool behind = what == "behind another graph's node";
+    void* const address = what == "null"           ? nullptr
+                          : what == "cudaMalloc's" ? ordinary
+                          : behind                 ? theirs
+                                                   : (char*)theirs + 512;
+    if (what != "nothing")
+      say("free " + what, cudaGraphAddMemFreeNode(&node, graph, behind ? &of_other : nullptr, behind, address));
+    say("  a clone then", cudaGraphClone(&copy, graph));
+    say("  a child then", cudaGraphAddChildGraphNode(&node, parent, nullptr, 0, graph));
+    say("  an instance", cudaGraphInstantiate(&instance, graph, 0));
+    say("  a second instance", cudaGraphInstantiate(&instance, graph, 0));
+    say("  destroy its node", cudaGraphDestroyNode(empty));
+    cudaGetLastError();
+  }
+}
+
+// What a GPU has for graphs, and has had at most.
+static void say_use(const std::string& when) {
+  unsigned long long value[4] = {};
+  const cudaGraphMemAttributeType all[] = {cudaGraphMemAttrUsedMemCurrent, cudaGraphMemAttrUsedMemHigh,
+                                           cudaGraphMemAttrReservedMemCurrent, cudaGraphMemAttrReservedMemHigh};
+  for (int i = 0; i < 4; ++i) CHECK(cudaDeviceGetGraphMemAttribute(0, all[i], &value[i]));
+  say(when, "used " + mib(value[0]) + ", at most " + mib(value[1]) + "; kept " + mib(value[2]) + ", at most " +
+                mib(value[3]));
+}
+static void set_highest(unsigned long long value) {
+  for (const auto what : {cudaGraphMemAttrUsedMemHigh, cudaGraphMemAttrReservedMemHigh}) {
+    unsigned long long given = value;
+    say("set the highest to " + std::to_string(value), cudaDeviceSetGraphMemAttribute(0, what, &given));
+  }
+  say_use("then");
+}
+static void watermarks() {
+  cudaGraph_t graphs[2];
+  cudaGraphExec_t instances[2];
+  void* addresses[2];
+  for (int i = 0; i < 2; ++i) {
+    CHECK(cudaGraphCreate(&graphs[i], 0));
+    allocation_in(graphs[i], &addresses[i], (i ? 64 : 96) * MiB);
+    CHECK(cudaGraphInstantiate(&instances[i], graphs[i], 0));
+  }
+  say_use("two graphs");
+  for (const auto instance : instances) CHECK(cudaGraphLaunch(instance, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  say_use("launched");
+  CHECK(cudaFreeAsync(addresses[0], stream));
+  CHECK(cudaStreamSynchronize(stream));
+  say_use("one is freed");
+  set_highest(1);
+  set_highest(0);
+  CHECK(cudaDeviceGraphMemTrim(0));
+  say_use("trimmed");
+  set_highest(0);
+  CHECK(cudaGraphLaunch(instances[0], stream));
+  CHECK(cudaStreamSynchronize(stream));
+  say_use("launched again");
+  for (void* const address : addresses) CHECK(cudaFreeAsync(address, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  say_use("both are freed");
+  set_highest(0);
+}
+
 int main(int argc, char** argv) {
   if (argc > 1) {
     CHECK(cudaSetDevice(0));
@@ -104,6 +181,8 @@ int main(int argc, char** argv) {
   const Section sections[] = {{"a graph that only allocates", frees_nothing},
                               {"a graph that frees what it allocates", frees_it},
                               {"what a node may ask for", what_it_may_ask},
-                              {"nothing, in a capture", nothing_in_a_capture}};
+                              {"nothing, in a capture", nothing_in_a_capture},
+                              {"after a refusal", a_refused_free},
+                              {"watermarks", watermarks}};
   return run_sections(sections, argc, argv);
 }
