@@ -62,6 +62,10 @@ CUcontext checked(CUcontext context) {
   return context;
 }
 
+CUctx_st::SmallPieces& small_pieces_like(CUctx_st& context, unsigned flags) {
+  return context.small_pieces[(flags & CU_MEMHOSTALLOC_WRITECOMBINED) != 0];
+}
+
 std::shared_ptr<gpu::Heap> heap_of(const CUctx_st& context) {
   const MutexLock held(state().lock);
   return context.heap;

@@ -23,6 +23,11 @@ struct CUctx_st {
   std::atomic<CUfunc_cache> cache = CU_FUNC_CACHE_PREFER_NONE;
   std::map<CUlimit, size_t> limits GUARDED_BY(driver::state().lock);
   std::shared_ptr<gpu::Heap> heap GUARDED_BY(driver::state().lock);  // of the size that the limits say
+  // Pieces of host memory of less than a page come from one block, which is as portable as the first of them asked for;
+  // those that are write-combined from another.
+  struct SmallPieces {
+    unsigned count = 0, portable = 0;
+  } small_pieces[2] GUARDED_BY(driver::state().lock) = {};
   uint64_t of_graphs GUARDED_BY(driver::state().lock) = 0;  // memory that executable graphs have once there was one
   CUstream_st legacy;                                       // the stream called 0
 };
@@ -40,6 +45,7 @@ CUcontext primary_context(CUdevice) EXCLUDES(state().lock);  // it may have been
 CUcontext make_context(CUdevice, bool is_primary, unsigned flags) REQUIRES(state().lock);
 void renew_heap(CUctx_st&) REQUIRES(state().lock);
 void take_memory_of_graphs(CUctx_st&) EXCLUDES(state().lock);  // with the first executable graph, as on an H100
+CUctx_st::SmallPieces& small_pieces_like(CUctx_st&, unsigned flags) REQUIRES(state().lock);
 std::shared_ptr<gpu::Heap> heap_of(const CUctx_st&) EXCLUDES(state().lock);
 
 }  // namespace driver

@@ -35,7 +35,13 @@ void* allocate_host(size_t size, unsigned flags, bool managed) {
   if (!size && !managed) return nullptr;
   require(size, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
   forbid_in_capture();
-  return memory::allocate_host(size, managed, {context, flags});
+  const MutexLock held(state().lock);
+  if (managed || size >= memory::page_size) return memory::allocate_host(size, managed, {context, flags});
+  auto& [count, portable] = small_pieces_like(*context, flags);
+  if (!count) portable = flags & CU_MEMHOSTALLOC_PORTABLE;
+  void* const made = memory::allocate_host(size, false, {context, (flags & ~CU_MEMHOSTALLOC_PORTABLE) | portable});
+  ++count;
+  return made;
 }
 
 void free_now(uint64_t address, std::initializer_list<Range::Kind> kinds) {
@@ -283,9 +289,7 @@ CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
                 const auto found = memory::find(bits(p));
                 const bool is_managed = found && found->kind == Range::managed && !found->owner.pool;
                 if (is_managed) return unsigned(CU_MEMHOSTALLOC_DEVICEMAP);
-                const Range range = host_allocation_at(p);  // of what was allocated the driver does not tell PORTABLE
-                const unsigned hidden = range.kind == Range::host ? CU_MEMHOSTALLOC_PORTABLE : 0;
-                return (range.owner.flags & ~hidden) | CU_MEMHOSTALLOC_DEVICEMAP;
+                return host_allocation_at(p).owner.flags | CU_MEMHOSTALLOC_DEVICEMAP;
               }));
 }
 CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flags) {

@@ -12,8 +12,11 @@ using memory::Range;
 // Gives memory back to its pool, or to the machine; host memory that was registered is the program's own again.
 void give_back(const Range& allocation) {
   const uint64_t address = allocation.range_base;
-  if (const CUmemoryPool pool = allocation.owner.pool) pool->memory.free(address, nullptr, nullptr);
+  const auto [context, flags, pool] = allocation.owner;
+  if (pool) pool->memory.free(address, nullptr, nullptr);
   else memory::free_allocation(address);
+  const bool is_small = allocation.kind == Range::host && allocation.range_size < memory::page_size;
+  if (is_small && context && !pool) --small_pieces_like(*context, flags).count;
 }
 
 bool is_gpu(const CUmemLocation& location) {
@@ -70,14 +73,13 @@ void give_back_pools() {
   });
 }
 
-// At the end of the process (null) only what pools keep goes: what else is left is the program's.
+// At the end of the process (null) only what pools keep goes: what else is left is the program's. Blocks of pools are
+// the GPU's, and stay.
 void forget_memory(CUcontext context) {
   const MutexLock held(state().lock);
   if (context)
-    for (const Range& left : memory::allocations_of(context)) {
-      if (const CUmemoryPool pool = left.owner.pool) pool->used -= left.range_size;
-      give_back(left);
-    }
+    for (const Range& left : memory::allocations_of(context))
+      if (!left.owner.pool) give_back(left);
   for (const auto& [pool, owner] : state().pools)
     if (!context || pool->memory.device() == context->device) pool->memory.trim(0);
 }
