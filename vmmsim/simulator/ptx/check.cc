@@ -358,6 +358,8 @@ void check(const Module& module, unsigned capability) {
   if (module.target > capability)
     throw Error("the PTX is for a later GPU: .target sm_" + std::to_string(module.target));
   for (const Function& function : module.functions) {
+    if (function.is_declared_only && function.linkage != Linkage::external)
+      throw Error("Unresolved extern function '" + function.name + "'");
     Checker checker(module, function);
     for (const Variable& result : function.returns)
       if (result.reg >= 0 && bits(result.type) < 32)

@@ -231,8 +231,12 @@ class Parser : Declarations {
     size_t index = module_.functions.size();
     if (const auto known = globals_.find(name.text); known != globals_.end()) {
       index = known->second.index;
-      if (!known->second.is_function || !(function.is_declared_only || module_.functions[index].is_declared_only))
+      if (!known->second.is_function || !module_.functions[index].is_declared_only)
         fail(name.line, quoted(name) + " is defined twice");
+      const Linkage declared = module_.functions[index].linkage;
+      const bool fits = function.linkage == declared || function.linkage == Linkage::internal;
+      if (!function.is_declared_only && (declared == Linkage::external || !fits))
+        fail(name.line, "Inconsistent redefinition of variable " + quoted(name));
     } else {
       define(name.text, {true, index}, name.line);
       module_.functions.emplace_back();

@@ -24,6 +24,9 @@ static const Code codes[] = {
     {"a wrong type", HEAD ".visible .entry other() { .reg .f32 %f<3>; add.s32 %f1, %f2, %f2; ret; }\n"},
     {"a missing function", HEAD ".extern .func missing();\n.visible .entry other() { call missing; ret; }\n"},
     {"the same kernel twice", HEAD ".visible .entry other() { ret; }\n.visible .entry other() { ret; }\n"},
+    {"a kernel that is only declared", HEAD ".entry other();\n"},
+    {"a kernel that others define, and one", HEAD ".extern .entry other();\n.visible .entry hidden() { ret; }\n"},
+    {"a kernel that is declared, then defined", HEAD ".entry other();\n.visible .entry other() { ret; }\n"},
     {"too much shared memory", HEAD ".visible .entry other() { .shared .b8 room[60000]; .reg .b32 %r<2>;\n"
                                     "mov.u32 %r1, room; st.shared.u32 [room], %r1; ret; }\n"}};
 
