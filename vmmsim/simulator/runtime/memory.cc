@@ -29,10 +29,9 @@ static bool is_of_a_gpu(const void* pointer) {
          !cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address(pointer)) && !is_managed;
 }
 
-// Whether the host waits for a copy: not if both sides are memory of GPUs.
+// Whether the host waits for a copy: not if both sides are memory of GPUs, which managed memory is not.
 static bool waits(void* to, const void* from, cudaMemcpyKind kind) {
-  if (kind == cudaMemcpyDefault) return !is_of_a_gpu(to) || !is_of_a_gpu(from);
-  return kind != cudaMemcpyDeviceToDevice;
+  return (kind != cudaMemcpyDefault && kind != cudaMemcpyDeviceToDevice) || !is_of_a_gpu(to) || !is_of_a_gpu(from);
 }
 
 // A capture does not prohibit what a call does that waits so, other than to wait for the stream.
