@@ -109,13 +109,15 @@ template <class Function> Function* next(int number) {
 struct Search {
   const char* ours;
   size_t directory;  // the length of its path's
-  char found[4096];
+  bool has_ours;     // the simulator's driver is loaded
+  char found[4096];  // the path of another, or ""
 };
 
-// The path of a driver or CUDA runtime in this process that is not the simulator's, or "". The hook leads to ours where
-// it can (runtime/hook.cc); it cannot where LD_AUDIT is gone, nor to a runtime of another release.
-void find_foreign_library(Search& search) {
+// The driver in this process: the simulator's, or another. The hook leads to ours (runtime/hook.cc) unless LD_AUDIT is
+// gone. A runtime that is not ours calls our driver, and is refused there (driver/entry_points.cc).
+void find_driver(Search& search) {
   Dl_info here;
+  search.has_ours = false;
   search.found[0] = '\0';
   search.ours = dladdr(&channel_file, &here) ? here.dli_fname : "";
   const char* const end = std::strrchr(search.ours, '/');
@@ -125,27 +127,26 @@ void find_foreign_library(Search& search) {
         Search& search = *static_cast<Search*>(data);
         const char *const path = library->dlpi_name, *const slash = std::strrchr(path, '/');
         const char* const name = slash ? slash + 1 : path;
-        const bool is_ours = size_t(name - path) == search.directory && !std::strncmp(path, search.ours, name - path);
-        if (!is_ours && (begins(name, "libcuda.so") || begins(name, "libcudart.so")))
-          std::snprintf(search.found, sizeof search.found, "%s", path);
+        if (!begins(name, "libcuda.so")) return 0;
+        if (size_t(name - path) == search.directory && !std::strncmp(path, search.ours, name - path))
+          search.has_ours = true;
+        else std::snprintf(search.found, sizeof search.found, "%s", path);
         return 0;
       },
       &search);
 }
 
-// Before main: a program that would use another driver, or another runtime, must not run as if it were simulated.
+// Before main: a program that would use another driver must not run as if it were simulated.
 __attribute__((constructor)) void begin(int, char** words, char**) {
   for (int number = 0; number < how_many; ++number) look_up(number);
   once = read_variable();
   is_read = true;
   if (!once.is_simulated) return;
   Search search;
-  find_foreign_library(search);
+  find_driver(search);
   if (!*search.found) return;
-  log_line(
-      "%s loads %s instead of the simulator's library: build it with the simulator's release of CUDA, and "
-      "without the path of that library in it",
-      words[0], search.found);
+  log_line("%s loads %s instead of the simulator's library: leave LD_AUDIT as vmmsim has set it", words[0],
+           search.found);
   syscall(SYS_exit_group, 125);
 }
 
@@ -172,10 +173,23 @@ int in_memory(const char* name, const char* text) {
   return fd;
 }
 
+// The host's list, with the simulated GPUs for its own.
 int open_devices() {
-  char of_gpus[64] = "", text[192];
-  if (seen().gpus) std::snprintf(of_gpus, sizeof of_gpus, "195 nvidia\n%d nvidia-caps-imex-channels\n", channel_major);
-  std::snprintf(text, sizeof text, "Character devices:\n  1 mem\n%s\nBlock devices:\n", of_gpus);
+  char real[8192] = "Character devices:\n\nBlock devices:\n", text[sizeof real + 64] = "";
+  const int fd = openat(AT_FDCWD, devices_file, O_RDONLY | O_CLOEXEC);
+  const ssize_t size = fd < 0 ? -1 : read(fd, real, sizeof real - 1);
+  if (size > 0) real[size] = '\0';
+  if (fd >= 0) close(fd);
+  size_t end = 0;
+  for (const char* line = real; *line;) {
+    const size_t length = std::strcspn(line, "\n") + 1;
+    const bool is_of_gpus = memmem(line, length, "nvidia", 6);
+    if (*line == '\n' && seen().gpus)  // after the last of the character devices
+      end += size_t(
+          std::snprintf(text + end, sizeof text - end, "195 nvidia\n%d nvidia-caps-imex-channels\n", channel_major));
+    if (!is_of_gpus) std::memcpy(text + end, line, length), end += length;
+    line += length;
+  }
   return in_memory("devices", text);
 }
 
@@ -308,14 +322,14 @@ extern "C" {
 void vmmsim_watch(const Watcher* its) { watcher = its; }
 
 // NCCL_NVLS_ENABLE=0 keeps multicast off a machine's real GPUs. Simulated ones can take no harm, so it does not count
-// here as long as this process has no way to the real ones; what it starts without the simulator still finds it.
+// in a process that has the simulator's driver and no other; what it starts without the simulator still finds it.
 char* getenv(const char* name) noexcept {
   const char* const value = variable(name);
   if (!value || std::strcmp(name, "NCCL_NVLS_ENABLE") != 0 || !seen().is_simulated || !seen().has_multicast)
     return const_cast<char*>(value);
   Search search;
-  find_foreign_library(search);
-  return *search.found ? const_cast<char*>(value) : nullptr;
+  find_driver(search);
+  return search.has_ours && !*search.found ? nullptr : const_cast<char*>(value);
 }
 // getenv, as libraries call it.
 char* secure_getenv(const char* name) noexcept { return getauxval(AT_SECURE) ? nullptr : getenv(name); }

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -387,14 +386,9 @@ std::vector<Library> check_program(const std::string& program, const fs::path& o
     end(125, program + " does not load the simulator's libraries; the loader says:\n" + said);
   check_gpu_code(program, true, machine);
   const std::vector<Library> loaded = libraries_in(said);
-  for (const auto& [name, file] : loaded) {
-    const bool is_runtime = name.starts_with("libcudart.so");
-    if (is_runtime && !name.starts_with(RUNTIME))
-      end(125, program + " needs " + name +
-                   ", and the simulator was built with " RUNTIME ": build both with the same release of CUDA");
-    if (file.parent_path() != ours && !is_runtime && !name.starts_with("libcuda.so"))  // for those ours is loaded
-      check_gpu_code(file, false, machine);
-  }
+  for (const auto& [name, file] : loaded)
+    if (file.parent_path() != ours && !name.starts_with("libcudart.so") && !name.starts_with("libcuda.so"))
+      check_gpu_code(file, false, machine);  // for the others ours is loaded
   return loaded;
 }
 
@@ -506,19 +500,27 @@ bool has_ended(pid_t child, int* status) {
   }
 }
 
+// As SIGTSTP does where it is not blocked; returns when the process goes on.
+void stop() {
+  sigset_t stops, before;
+  sigemptyset(&stops);
+  sigaddset(&stops, SIGTSTP);
+  raise(SIGTSTP);
+  sigprocmask(SIG_UNBLOCK, &stops, &before);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
 // Runs the program to its end, passing signals on. Returns its status as a shell does.
 int run(const std::string& program, char** arguments, MemoryWatch watch) {
   sigset_t passed, before;
   sigemptyset(&passed);
-  for (int each : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH})
+  for (int each : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH, SIGTSTP})
     sigaddset(&passed, each);
   signal(SIGCHLD, SIG_DFL);  // ignored, it would leave no status to wait for
   sigprocmask(SIG_BLOCK, &passed, &before);
-  const pid_t parent = getpid(), child = fork();
+  const pid_t child = fork();
   if (child < 0) end(125, std::string("no process: ") + std::strerror(errno));
   if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // the machine ends with vmmsim
-    if (getppid() != parent) _exit(125);
     sigprocmask(SIG_SETMASK, &before, nullptr);
     execv(program.c_str(), arguments);
     const int error = errno;
@@ -534,6 +536,7 @@ int run(const std::string& program, char** arguments, MemoryWatch watch) {
     if (got < 0) continue;  // nothing came, or interrupted
     if (got != SIGCHLD) {
       if (about.si_code <= 0) kill(child, got);  // what the terminal sends, it sends to both
+      if (got == SIGTSTP) stop(), kill(child, SIGCONT);
       continue;
     }
     int status = 0;

@@ -134,17 +134,20 @@ class TestPrograms(VmmsimCase):
         )
 
     def test_another_release_of_the_runtime(self):
+        """It is refused by the driver, which it asks for what no other runtime has; who does not call it goes on."""
         name = f"libcudart.so.{int(MAJOR) + 86}"
-        library = self.build(name, "int cudaOther(void) { return 0; }", "-shared", "-fPIC", f"-Wl,-soname,{name}")
+        asks = "int cuGetExportTable(void*, void*); int cudaOther(void) { return cuGetExportTable(0, 0); }"
+        library = self.build(name, asks, LIBRARIES / "libcuda.so.1", "-shared", "-fPIC", f"-Wl,-soname,{name}")
         program = self.build(
             "other_release",
-            "int cudaOther(void); int main(void) { return cudaOther(); }",
+            "int cudaOther(void); int main(int n, char** a) { return n > 1 && cudaOther() != 801; }",
             library,
-            f"-Wl,-rpath,{self.scratch}",
+            f"-Wl,-rpath,{self.scratch},-rpath-link,{LIBRARIES}",
         )
-        self.refused(program, name, RUNTIME)
-        library.unlink()
-        self.refused(program, name, RUNTIME)
+        self.ends(vmmsim(program), 0)
+        self.ends(
+            vmmsim(program, "call"), 0, stderr=[str(library), "not the simulator's runtime", f"with CUDA {MAJOR}"]
+        )
 
     def foreign_driver(self, *options):
         return self.build("libcuda.so.1", "int cuInit(unsigned f) { return 34; }", "-shared", "-fPIC", *options)
@@ -355,7 +358,9 @@ class TestPrograms(VmmsimCase):
     # --- what the process sees of its machine
 
     def test_a_refusal_of_multicast_is_about_real_gpus(self):
-        program = self.build("variables", VARIABLES, "-ldl")
+        program = self.build(
+            "variables", VARIABLES, "-ldl", "-Wl,--no-as-needed", LIBRARIES / "libcuda.so.1", f"-Wl,-rpath,{LIBRARIES}"
+        )
         refusal = {"NCCL_NVLS_ENABLE": "0", "NVSHMEM_DISABLE_NVLS": "1"}
         rest = "1, not set\nNVSHMEM_DISABLE_NVLS=1\n"
         self.ends(vmmsim(program, environment=refusal), 0, "not set, not set\n" + rest)
@@ -367,6 +372,8 @@ class TestPrograms(VmmsimCase):
         assert "\nNCCL_NVLS_ENABLE=0\n" in "\n" + vmmsim("env", environment=refusal).stdout
         another = self.foreign_driver()
         self.ends(vmmsim(program, another, environment=refusal), 0, "loaded: 1\nnot set, not set\n" + rest)
+        without_cuda = self.build("no_driver", VARIABLES, "-ldl")
+        self.ends(vmmsim(without_cuda, environment=refusal), 0, "0, 0\n" + rest)
         outside = vmmsim("env", "-u", "LD_AUDIT", program, another, environment=refusal)  # it loads the other one
         self.ends(outside, 0, "loaded: 1\n0, 0\n" + rest)
 
@@ -386,4 +393,9 @@ class TestPrograms(VmmsimCase):
         assert read.stdout.count(CLASS) == 1
         assert read.stdout.startswith("Character devices:\n") and "\n\nBlock devices:\n" in read.stdout, read
         self.ends(vmmsim(sys.executable, "-c", "print(open('/proc/devices').read(), end='')"), 0, read.stdout)
-        assert f"242 {CLASS}" not in vmmsim("sh", "-c", "unset VMMSIM; cat /proc/devices").stdout
+        real = vmmsim("sh", "-c", "unset VMMSIM; cat /proc/devices").stdout
+        assert f"242 {CLASS}" not in real
+        added = [line for line in read.stdout.splitlines() if line not in real.splitlines()]
+        assert added == ["195 nvidia", f"242 {CLASS}"]
+        without = vmmsim("--machine", "no_gpu", "cat", "/proc/devices").stdout.splitlines()
+        assert without == [line for line in real.splitlines() if "nvidia" not in line]

@@ -387,8 +387,10 @@ class TestVmmsim(VmmsimCase):
         assert process.communicate(timeout=LIMIT)[0] == "None\n"
         assert process.returncode == 0
 
-    def test_killed_it_takes_the_program_along(self):
-        process = self.start(self.WAIT)
+    USES_THE_MACHINE = "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)\n"
+
+    def test_killed_it_takes_along_the_program_that_uses_the_machine(self):
+        process = self.start(self.USES_THE_MACHINE + self.WAIT)
         program = int(process.stdout.readline())
         assert not is_gone(program)
         process.kill()
@@ -399,6 +401,35 @@ class TestVmmsim(VmmsimCase):
         if left:
             os.kill(program, signal.SIGKILL)
         assert not left, "the program outlives vmmsim"
+
+    def test_killed_it_leaves_a_program_that_calls_nothing(self):
+        process = self.start(self.WAIT)
+        program = int(process.stdout.readline())
+        process.kill()
+        process.wait()
+        os.kill(program, signal.SIGUSR1)
+        assert process.stdout.read() == f"{int(signal.SIGUSR1)}\nNone\n"
+
+    def test_stopped_it_stops_the_program_and_both_go_on(self):
+        def state(pid):
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+        def comes(states):
+            end = time.monotonic() + LIMIT
+            while state(process.pid) + state(program) not in states and time.monotonic() < end:
+                time.sleep(0.02)
+            return state(process.pid) + state(program) in states
+
+        # A group of its own, of this session: the kernel stops no group whose parent is of another session.
+        script = "import os; print(os.getpid(), flush=True); input()"
+        process = self.start(script, stdin=subprocess.PIPE, preexec_fn=os.setpgrp)
+        program = int(process.stdout.readline())
+        process.send_signal(signal.SIGTSTP)
+        assert comes(["TT"])
+        process.send_signal(signal.SIGCONT)
+        assert comes(["SS", "SR", "RS", "RR"])
+        process.communicate("\n", timeout=LIMIT)
+        assert process.returncode == 0
 
     def test_nothing_is_left_behind(self):
         places = [pathlib.Path("/dev/shm"), self.scratch]

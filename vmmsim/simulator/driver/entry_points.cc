@@ -108,8 +108,12 @@ CUresult cuGetExportTable(const void** found, const CUuuid* table) {
   static constexpr char of_compilers[] = "\xda\x91\x51\xd3\x3a\xe6\xcc\x41\xa5\xc0\x4f\x26\xd5\x33\xe3\x28";
   if (table && std::memcmp(table->bytes, of_compilers, sizeof table->bytes) == 0) return CUDA_ERROR_NOT_SUPPORTED;
   const void* const caller = __builtin_return_address(0);
-  cannot_run(caller, "cuGetExportTable, which the CUDA runtime inside " + file_of(caller) +
-                         " asks for, is not simulated: do not strip that file, or build it with nvcc -cudart shared");
+  const std::string file = file_of(caller);
+  cannot_run(caller, file.find("/libcudart.so.") != file.npos
+                         ? file + " is not the simulator's runtime: build what loads it with CUDA " +
+                               std::to_string(CUDA_VERSION / 1000)
+                         : "cuGetExportTable, which the CUDA runtime inside " + file + " asks for, is not simulated: " +
+                               "do not strip that file, or build it with nvcc -cudart shared");
   explain("it is not simulated");
   return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -61,6 +63,13 @@ Joined refused(const char* why, int error = 0) {
   return none;
 }
 
+// The machine ends with vmmsim, and a program that uses it with the machine.
+void end_with(pid_t vmmsim) {
+  if (getppid() != vmmsim) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != vmmsim) kill(getpid(), SIGKILL);  // it was too late
+}
+
 Joined join() {
   const char* const value = environment("VMMSIM");
   if (!value) return refused("these are the simulator's libcuda and libcudart: start the program with vmmsim");
@@ -78,6 +87,7 @@ Joined join() {
   void* const at = mmap(nullptr, found[1], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, joined.file, 0);
   if (at == MAP_FAILED) return refused("no memory to map the machine's ledger", errno);
   joined.ledger = static_cast<Ledger*>(at);
+  end_with(pid_t(joined.vmmsim));
   if (joined.ledger->trace_file < 0) return joined;
   joined.trace_file = open_in(joined.vmmsim, joined.ledger->trace_file, O_WRONLY | O_APPEND);
   return joined.trace_file < 0 ? refused("the file of --trace cannot be opened", errno) : joined;
