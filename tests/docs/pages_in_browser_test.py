@@ -117,6 +117,23 @@ class TestBook(BrowserTest):
             )
         seen += fresh
 
+    def test_back_to_top_leaves_the_strip_of_a_view_free(self):
+        for width in (1280, 390):
+            self.open(FIRST, width)
+            self.page.locator(".vmm-strip").evaluate("(it) => it.scrollIntoView()")
+            for step in (40, -40):  # the button comes when one scrolls up
+                self.page.evaluate(
+                    """async (step) => {
+                      scrollBy(0, step);
+                      for (let frame = 0; frame < 4; ++frame) await new Promise(requestAnimationFrame);
+                    }""",
+                    step,
+                )
+            self.page.locator(".back-to-top").wait_for()
+            upper, strip = (self.page.locator(each).bounding_box() for each in (".back-to-top", ".vmm-strip"))
+            assert -1 < strip["y"] < 200, "the strip is where the button was"
+            assert strip["y"] + strip["height"] < upper["y"], width
+
     def test_pages_print_without_what_surrounds_them(self):
         self.open(FIRST)
         self.page.emulate_media(media="print", color_scheme="dark")
