@@ -127,18 +127,12 @@ def scale(axes, columns, linear):
 
 
 def name_lines(figure, axes, ends, form):
-    """Each line's name beside its end, moved so that no two lie over one another, or below the plot in that order."""
+    """Each line's name, by their order at the lines' ends: from the top of the plot down beside it, or below it."""
     from matplotlib.lines import Line2D
 
-    left, gap = (0.675, 19) if form == "wide" else (0.07, LINE)
-    heights = []
-    ends.sort(key=lambda end: end[2])
-    for _, _, value in ends:
-        height = axes.transData.transform((1, value))[1] if form == "wide" else 0.6 * LINE
-        heights.append(max(height, heights[-1] + gap) if heights else height)
-    excess = max(0, heights[-1] - figure.bbox.height + 25)
-    for height, (label, look, _) in zip(heights, ends, strict=True):
-        height = (height - excess) / figure.bbox.height
+    left, low = (0.675, axes.bbox.y1 - LINE * (len(ends) - 0.5)) if form == "wide" else (0.07, 0.6 * LINE)
+    for row, (label, look, _) in enumerate(sorted(ends, key=lambda end: end[2])):
+        height = (low + LINE * row) / figure.bbox.height
         figure.text(left + 14 / figure.bbox.width, height, label, va="center", color=INK)
         figure.add_artist(Line2D([left], [height], linestyle="none", **look))
 

@@ -77,6 +77,9 @@ def test_plots(page):
             assert f">{text}</text>" in plot
         assert re.search(r'<svg[^>]* role="img"[^>]*>\s*<title>\w.*\.</title>', plot)
         assert re.search("(lower|higher) is better", plot)
+        rows = sorted(float(re.search(rf'y="([\d.]+)"[^>]*>{text}</text>', plot)[1]) for text in columns)
+        gaps = [below - above for above, below in zip(rows, rows[1:], strict=False)]
+        assert gaps == pytest.approx([22] * len(gaps), abs=0.01), "a name stands at the height of its data"
         assert not re.search(r"<style|<script|<metadata|DejaVu", plot)
         bare = re.sub(r"var\(--vmm-(ink|paper|faint|gpu\d), #\w{6}\)", "", plot)
         assert not re.search(r"#[0-9a-f]{6}\b", bare)  # every colour follows the style sheet
