@@ -6,7 +6,8 @@ and has all that it ships.
     borders_test.py
 
 The interface are the names in __all__ of these packages, and all of these modules. Tests may take the tool's helpers of
-tests as well. The tool's C++ includes no file from beside it.
+tests as well. Python and CMake name no file of the tool but those of FILES. The tool's C++ includes no file from beside
+it, and its pages lead to none.
 """
 
 import ast
@@ -25,6 +26,13 @@ OF_TESTS = (
     "vmmsim.tests.sample",
 )
 OURS = "docs", "labs", "scripts", "tests"
+# Its files that the lessons' side reads or copies: pages, licences, a view's style, the questions to hardware, tests by
+# name; and whole components.
+FILES = re.compile(
+    r"vmmsim/(docs\b|([*\w]+/)?README\.md|(tests/)?[*\w]+_test\.py|view/view\.css|LICENSE|(trace|view|tests|tests/conformance)$"
+    r"|tests/conformance/)"
+)
+PATH = re.compile(r"(?<![\w/.])(?:\.\./)*(vmmsim/[\w./*{}-]+)")
 
 
 def imports(text):
@@ -51,6 +59,38 @@ def wrong_in_tool(text):
             yield line, f"{module}: {name}"
 
 
+def text_of(node):
+    """A path that a program of Python writes, as a text or as ROOT / "vmmsim" / "docs"; * for what is no text."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(text_of, node.values))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        return f"{text_of(node.left)}/{text_of(node.right)}".removeprefix("*/")
+    return "*"
+
+
+def paths_in_python(text):
+    """(line, path) of each path into the tool that is no word of a docstring."""
+    nodes = list(ast.walk(ast.parse(text)))
+    skipped = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    skipped |= {id(node.left) for node in nodes if isinstance(node, ast.BinOp)}  # part of a path
+    for node in nodes:
+        if id(node) not in skipped:
+            yield from ((node.lineno, path) for path in PATH.findall(text_of(node)))
+
+
+def paths_in_cmake(text):
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.partition("#")[0].replace("${PROJECT_SOURCE_DIR}/", "")
+        yield from ((number, path) for path in PATH.findall(line))
+
+
+def wrong_paths(file):
+    paths = paths_in_python if file.suffix == ".py" else paths_in_cmake
+    return [(line, path) for line, path in paths(file.read_text()) if not FILES.match(path)]
+
+
 def check(files, wrong):
     files = list(files)
     assert len(files) > 10
@@ -61,6 +101,12 @@ def check(files, wrong):
 def test_the_lessons_use_the_interface():
     files = (file for ours in OURS for file in (ROOT / ours).rglob("*.py"))
     check(files, lambda file: wrong_in_lessons(file.read_text(), file.is_relative_to(ROOT / "tests")))
+
+
+def test_the_lessons_open_no_files_of_its_insides():
+    kinds = "*.py", "*.cmake", "CMakeLists.txt"
+    files = [file for ours in OURS for kind in kinds for file in (ROOT / ours).rglob(kind)]
+    check([ROOT / "CMakeLists.txt", *(file for file in files if file.name != "borders_test.py")], wrong_paths)
 
 
 def test_the_tool_knows_nothing_of_the_lessons():
@@ -114,3 +160,19 @@ def test_what_is_refused():
         assert len(list(wrong_in_lessons(text))) == count, text
     assert list(wrong_in_lessons("from vmmsim.tests import sample", is_test=True)) == []
     assert len(list(wrong_in_tool("from tests.machines import ROOT"))) == 1
+
+
+def test_what_paths_are_refused(tmp_path):
+    for name, text, refused in (
+        ("x.cmake", "include(${PROJECT_SOURCE_DIR}/vmmsim/tests/pytest.cmake)", True),
+        ("x.cmake", "file(GLOB machines vmmsim/simulator/machines/*.conf)", True),
+        ("x.cmake", "add_subdirectory(vmmsim)  # as vmmsim/programs.cmake", False),
+        ("x.cmake", "pytest_test(it vmmsim/tests/failing_calls_test.py)", False),
+        ("x.py", 'open(ROOT / "vmmsim/simulator/driver/errors.cc")', True),
+        ("x.py", 'open(ROOT / "vmmsim" / "simulator" / "machines")', True),
+        ("x.py", 'open(ROOT / f"vmmsim/{name}/line.py")', True),
+        ("x.py", 'open(ROOT / "vmmsim" / "docs")', False),
+        ("x.py", '"""As vmmsim/trace/line.py has it."""', False),
+    ):
+        (tmp_path / name).write_text(text)
+        assert bool(wrong_paths(tmp_path / name)) == refused, text

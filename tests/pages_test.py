@@ -17,6 +17,7 @@ import tempfile
 import pytest
 
 from docs.tools import fill_pages
+from vmmsim.tool import Tool
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAMS = sorted(ROOT.glob("[0-9][0-9]_*/*.cu"))
@@ -95,7 +96,7 @@ def test_readme_and_index_lead_to_each_lesson():
 
 
 def test_the_lesson_file_speaks_of_what_is_there():
-    machines = {path.stem for path in (ROOT / "vmmsim/simulator/machines").glob("*.conf")}
+    machines = {path.stem for path in Tool.machines.glob("*.conf")}
     known = "simulated changes small skips on_stderr explained_on calls_named_as dropped"
     known = {*known.split(), "small_changes", "mistakes"}
     for lesson in LESSONS:

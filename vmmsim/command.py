@@ -42,6 +42,9 @@ def main():
     command = {"view": view, "record": record, "notebook": notebook}.get(words[0] if words else "")
     if command:
         sys.exit(command(words[1:]))
+    if words == ["--cmake-dir"]:
+        print(tool.PACKAGE / "cmake")
+        sys.exit(0)
     launcher = tool.Tool().launcher
     if not launcher.exists():
         sys.exit(f"vmmsim: there is no {launcher}: build it, or install vmmsim")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT-0
-# How programs are built that run on GPUs and on simulated ones, unchanged: those of the lessons, and those that test
-# the simulator.
+# How programs are built that run on GPUs and on simulated ones, unchanged: those that test the simulator, and those of
+# a project that takes this one in.
 include_guard()
 
 # As nvcc builds a program that is told nothing: with the CUDA runtime inside.

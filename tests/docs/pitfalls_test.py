@@ -7,8 +7,13 @@ with the names, the number and the text that CUDA gives it. The table leads to e
 one, from this page or another.
 """
 
+import json
 import pathlib
 import re
+import subprocess
+import sys
+
+import pytest
 
 from docs.tools import fill_pages
 from vmmsim.tests.built import BUILT
@@ -46,8 +51,14 @@ def errors_of_cuda():
 
 def texts_of_the_driver():
     """The text of each number, as the simulated driver has it, which has the real one's."""
-    source = (ROOT / "vmmsim/simulator/driver/errors.cc").read_text()
-    return {int(number): text for number, text in re.findall(r'\{(\d+), "CUDA_\w+",\s*"(.*?)"\}', source)}
+    if "vmmsim" not in BUILT:
+        pytest.skip("the simulator was not built")
+    script = """import ctypes, json
+cuda, text = ctypes.CDLL("libcuda.so.1"), ctypes.c_char_p()
+print(json.dumps([[n, text.value.decode()] for n in range(1000) if not cuda.cuGetErrorString(n, ctypes.byref(text))]))
+"""
+    told = subprocess.run([BUILT["vmmsim"], sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return dict(json.loads(told.stdout))
 
 
 def slug(heading):
