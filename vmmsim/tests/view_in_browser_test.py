@@ -169,6 +169,8 @@ class TestViews(ViewTest):
         cut = "(all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
         for width in 1280, 390:
             self.page.set_viewport_size({"width": width, "height": 900})
+            wide = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
+            assert self.page.evaluate(wide) == 0, "the page scrolls sideways"
             axis = self.page.locator(".vmm-axis").evaluate(edge, "top")
             self.page.locator(".vmm-over").hover(position={"x": 90, "y": 20})
             for over in ".vmm-cursor", ".vmm-pointed", ".vmm-strip .vmm-tip":
@@ -364,8 +366,6 @@ class TestViews(ViewTest):
                     self.page.set_viewport_size({"width": width, "height": 900})
                     self.page.emulate_media(color_scheme=theme)
                     assert self.page.evaluate("getComputedStyle(document.body).backgroundColor") == paper
-                    overflow = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
-                    assert self.page.evaluate(overflow) == 0, "the page scrolls sideways"
                     self.expect_accessible()
         calls, picture = (self.page.locator(name) for name in (".vmm-list", ".vmm-frame"))
         assert calls.bounding_box()["y"] > picture.bounding_box()["y"] + 100, "on a phone one below the other"
