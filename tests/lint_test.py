@@ -1,13 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""What the text of the checkout is held against: lint_test.py CHECK
+"""What the text of the checkout is held against. CONTRIBUTING.md, Form, says how what is found is mended.
 
-    clang_format   C++ and CUDA look as .clang-format says
-    ruff           Python looks as ruff.toml says, and ruff finds nothing wrong with it
-    shellcheck     it finds nothing wrong with the shell scripts
-    editorconfig   every file obeys .editorconfig: ends of lines and of the file, tabs, columns, UTF-8
-
-They run in a copy that has what a clone would have. clang-tidy is lesson_test.py's.
+The tools run in a copy that has what a clone would have.
 """
 
 import fnmatch
@@ -15,49 +9,69 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
-from tests.lesson_test import fail, skip
+import pytest
+
+from tests.lessons_test import ROOT, SOURCES
 from tests.machines import copy_checkout
+from vmmsim.tests.built import BUILT
 
 
-def tool(name):
-    """The one of tests/requirements.txt: another version would want other things."""
-    path = pathlib.Path(sys.executable).with_name(name)
-    if not path.exists():
-        skip(f"no {name} beside this Python; ./test.sh gets it")
-    return path
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    return copy_checkout(tmp_path_factory.mktemp("checkout"))
 
 
 def files(root):
     return sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file())
 
 
-def findings(root, name, *words):
-    """What the tool finds, run with these arguments: its output, or nothing."""
-    done = subprocess.run([tool(name), *words], cwd=root, capture_output=True, text=True)
-    return done.stdout + done.stderr if done.returncode else ""
+def expect_nothing_from(name, *words, cwd):
+    """Of the tool of tests/requirements.txt: another version would want other things."""
+    path = pathlib.Path(sys.executable).with_name(name)
+    if not path.exists():
+        pytest.skip(f"no {name} beside this Python; ./test.sh gets it")
+    done = subprocess.run([path, *words], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done
 
 
-def clang_format(root):
-    sources = [name for name in files(root) if name.suffix in (".cc", ".cpp", ".cu", ".h")]
-    return findings(root, "clang-format", "--dry-run", "-Werror", *sources)
+def test_clang_format(checkout):
+    sources = [name for name in files(checkout) if name.suffix in (".cc", ".cpp", ".cu", ".h")]
+    expect_nothing_from("clang-format", "--dry-run", "-Werror", *sources, cwd=checkout)
 
 
-def ruff(root):
-    return findings(root, "ruff", "format", "--diff", "--no-cache") + findings(root, "ruff", "check", "--no-cache")
+def test_ruff(checkout):
+    expect_nothing_from("ruff", "format", "--diff", "--no-cache", cwd=checkout)
+    expect_nothing_from("ruff", "check", "--no-cache", cwd=checkout)
 
 
-def shellcheck(root):
+def test_shellcheck(checkout):
     def is_script(name):
-        return name.suffix == ".sh" or (root / name).read_bytes().startswith((b"#!/usr/bin/env bash", b"#!/bin/sh"))
+        shebangs = b"#!/usr/bin/env bash", b"#!/bin/sh"
+        return name.suffix == ".sh" or (checkout / name).read_bytes().startswith(shebangs)
 
-    return findings(root, "shellcheck", "--external-sources", *filter(is_script, files(root)))
+    expect_nothing_from("shellcheck", "--external-sources", *filter(is_script, files(checkout)), cwd=checkout)
 
 
-def editorconfig(root):
-    sections = re.findall(r"^\[(.+)\]\n((?:[^\[\n].*\n|\n)*)", (root / ".editorconfig").read_text(), re.MULTILINE)
-    return "".join(line for name in files(root) for line in against(sections, name, (root / name).read_bytes()))
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: str(source.relative_to(ROOT)))
+def test_clang_tidy(source, tmp_path):
+    # Clang reads this header of cuRAND before any program. Where the toolkit has no cuRAND, it may be empty.
+    (tmp_path / "curand_mtgp32_kernel.h").touch()
+    how = f"-x cuda -std=c++17 --cuda-host-only -nocudalib -idirafter {tmp_path}".split()
+    how += [f"--cuda-path={BUILT['toolkit']}", "-isystem", f"{BUILT['toolkit']}/include/cccl"]
+    how += ["-Xclang", "-analyzer-config", "-Xclang", "max-nodes=30000"]  # else twice as long, and nothing more
+    words = "--quiet", f"--config-file={ROOT}/.clang-tidy", source, "--", *how
+    done = expect_nothing_from("clang-tidy", *words, cwd=ROOT)
+    assert not re.search("warning:|error:", done.stdout), done.stdout
+
+
+def test_editorconfig(checkout):
+    """Ends of lines and of files, tabs, columns, UTF-8."""
+    sections = re.findall(r"^\[(.+)\]\n((?:[^\[\n].*\n|\n)*)", (checkout / ".editorconfig").read_text(), re.MULTILINE)
+    names = files(checkout)
+    found = [line for name in names for line in against(sections, name, (checkout / name).read_bytes())]
+    assert not found, "\n".join(found)
 
 
 def against(sections, name, data):
@@ -73,30 +87,17 @@ def against(sections, name, data):
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        yield f"{name}: is not UTF-8\n"
+        yield f"{name}: is not UTF-8"
         return
     if rules["insert_final_newline"] == "true" and text and not text.endswith("\n"):
-        yield f"{name}: has no newline at its end\n"
+        yield f"{name}: has no newline at its end"
     width = int(rules["max_line_length"]) if rules["max_line_length"].isdigit() else None
     for number, line in enumerate(text.split("\n"), 1):
         if rules["end_of_line"] == "lf" and "\r" in line:
-            yield f"{name}:{number}: a carriage return\n"
+            yield f"{name}:{number}: a carriage return"
         if rules["trim_trailing_whitespace"] == "true" and line != line.rstrip(" \t"):
-            yield f"{name}:{number}: white space at the end\n"
+            yield f"{name}:{number}: white space at the end"
         if rules["indent_style"] == "space" and re.match(" *\t", line):
-            yield f"{name}:{number}: a tab\n"
+            yield f"{name}:{number}: a tab"
         if width and len(line) > width:
             yield f"{name}:{number}: {len(line)} columns, more than {width}\n"
-
-
-def main(name):
-    checks = {check.__name__: check for check in (clang_format, ruff, shellcheck, editorconfig)}
-    with tempfile.TemporaryDirectory() as scratch:
-        found = checks[name](copy_checkout(pathlib.Path(scratch)))
-    print(found, end="")
-    if found:
-        fail(f"{name} has something to say; CONTRIBUTING.md, Form, says how it is mended")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

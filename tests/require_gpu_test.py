@@ -19,7 +19,7 @@ OTHER = "SKIP: NCCL_NVLS_ENABLE=0 refuses multicast; ask whoever runs the machin
 
 def status(program, expected, require):
     environment = {name: value for name, value in os.environ.items() if name != "REQUIRE_GPU"} | require
-    command = [sys.executable, "-B", "-m", "tests.lesson_test", "run", program, expected]
+    command = [sys.executable, "-B", "-m", "tests.run_program", "run", program, expected]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ("FAIL: REQUIRE_GPU=1, and " in done.stderr) == (done.returncode == 1), done
     return done.returncode

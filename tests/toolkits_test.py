@@ -125,9 +125,8 @@ def on_newest_driver(directory):
 
 def on_simulator(source, program, vmmsim):
     expected = source.parent / "expected_output.txt"
-    return run(
-        ROOT, sys.executable, "-B", "-m", "tests.on_simulator.sim_test", "lesson", expected, vmmsim, program, "2"
-    )
+    words = "simulated", expected, vmmsim, program, "2"
+    return run(ROOT, sys.executable, "-B", "-m", "tests.run_program", *words)
 
 
 def expect_compiled(toolkit, compiler, programs):
@@ -169,3 +168,17 @@ def test_all(toolkit, compiler):
 def test_some(toolkit):
     """What finds most in seconds: the headers of the oldest release, and no second compiler."""
     expect_compiled(toolkit, COMPILERS[0], MAIN)
+
+
+def test_too_old(tmp_path):
+    """This compiler, which says that it is of CUDA 12.8."""
+    header, nvcc = tmp_path / "older.h", tmp_path / "nvcc"
+    numbers = ("MAJOR", 12), ("MINOR", 8)
+    header.write_text(
+        "".join(f"#undef __CUDACC_VER_{part}__\n#define __CUDACC_VER_{part}__ {n}\n" for part, n in numbers)
+    )
+    nvcc.write_text(f"#!/bin/sh\nexec '{BUILT['nvcc']}' -include '{header}' \"$@\"\n")
+    nvcc.chmod(0o755)
+    done = run(ROOT, *CMAKE, "-S", ROOT, "-B", tmp_path / "build", f"-DCMAKE_CUDA_COMPILER={nvcc}")
+    assert done.returncode != 0
+    assert "is too old: the lessons need 12.9 or later" in re.sub(r"\s+", " ", done.stderr)

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """The pages that are read on a code forge, as one shows them.
 
@@ -11,13 +10,10 @@ import pathlib
 import re
 import urllib.parse
 
-from tests.lesson_test import skip
+import pytest
 
-try:
-    from bs4 import BeautifulSoup
-    from markdown_it import MarkdownIt
-except ImportError as missing:
-    skip(f"{missing.name} is not installed for this Python; ./test.sh gets it")
+BeautifulSoup = pytest.importorskip("bs4", reason="beautifulsoup4 is not installed; ./test.sh gets it").BeautifulSoup
+MarkdownIt = pytest.importorskip("markdown_it", reason="markdown-it-py is not installed; ./test.sh gets it").MarkdownIt
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LESSONS = sorted(ROOT.glob("[0-9][0-9]_*/README.md"))

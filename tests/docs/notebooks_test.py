@@ -1,41 +1,36 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """The lessons as notebooks.
 
-    notebooks_test.py form                 all of them: valid for nbformat, each time the same bytes, links that lead
-                                           somewhere, nothing of the page left out, no output
-    notebooks_test.py run BUILD LESSON     executed from top to bottom, in a directory of its own, on simulated GPUs;
-                                           each call by hand is drawn, and each that is refused is explained
-
-What is executed uses a copy of this checkout for which BUILD stands as its build, so that the set-up finds all done.
+Their form: valid for nbformat, each time the same bytes, links that lead somewhere, nothing of the page left out, no
+output. And each executed from top to bottom, in a directory of its own, on simulated GPUs: each call by hand is drawn,
+and each that is refused is explained. What is executed uses a copy of this checkout for which the build tree stands as
+its build, so that the set-up finds all done.
 """
 
 import contextlib
-import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
+import pytest
+
+from docs.tools import notebooks
 from docs.tools.notebooks import LOAD, cells_by_hand
+from scripts.run_lessons import lessons, on_simulator, program_config
 from scripts.transcript import expectations, pair
-from tests.lesson_test import fail
 from tests.machines import copy_checkout
-from tests.on_simulator.sim_test import changed, on_simulator, program_config
+from tests.run_program import changed, fail
 from vmmsim.tests.browser import skip
+from vmmsim.tests.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.dont_write_bytecode = True
 
 try:
     import nbformat
-
-    if sys.argv[1:2] == ["run"]:
-        import cuda.bindings  # noqa: F401
-    else:  # which takes its time
-        from bs4 import BeautifulSoup
-        from markdown_it import MarkdownIt
+    from bs4 import BeautifulSoup
+    from markdown_it import MarkdownIt
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
 except ImportError as missing:
@@ -64,29 +59,36 @@ def sources(notebook, kind):
 # --- Form
 
 
-def form():
-    web = ["--repository", "https://example.org/vmm", "--release", "v1"]
-    with tempfile.TemporaryDirectory() as scratch:
-        notebooks = generated(pathlib.Path(scratch) / "first", *web)
-        again = generated(pathlib.Path(scratch) / "second", *web)
-        local = generated(pathlib.Path(scratch) / "local", "--repository", str(ROOT))
-    lessons = sorted(path.parent.name for path in ROOT.glob("[0-9][0-9]_*/lesson.json"))
-    if list(notebooks) != lessons:
-        fail(f"there are notebooks of {', '.join(notebooks)}")
-    if notebooks != again:
-        fail("generated again, they differ")
-    for lesson, text in notebooks.items():
-        notebook = nbformat.reads(text, as_version=4)
-        nbformat.validate(notebook)
-        if any(cell.outputs or cell.execution_count for cell in notebook.cells if cell.cell_type == "code"):
-            fail(f"{lesson}: there are outputs")
-        page = (ROOT / lesson / "README.md").read_text()
-        check_texts(lesson, page, "\n\n".join(sources(notebook, "markdown")), "https://example.org/vmm/blob/v1/")
-        here = nbformat.reads(local[lesson], as_version=4)
-        check_texts(lesson, page, "\n\n".join(sources(here, "markdown")), "cuda_vmm_by_example/")
-        check_code(lesson, sources(notebook, "code"))
-        check_code_of_questions(lesson, notebook.cells)
-    check_addresses()
+WEB = "--repository", "https://example.org/vmm", "--release", "v1"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """By where they lead: the texts of the notebooks."""
+    directory = tmp_path_factory.mktemp("notebooks")
+    return {
+        "https://example.org/vmm/blob/v1/": generated(directory / "web", *WEB),
+        "cuda_vmm_by_example/": generated(directory / "local", "--repository", str(ROOT)),
+    }
+
+
+def test_each_lesson_has_one_and_again_the_same(made, tmp_path):
+    (first, _) = made.values()
+    assert list(first) == lessons()
+    assert first == generated(tmp_path / "again", *WEB)
+
+
+@pytest.mark.parametrize("lesson", lessons())
+def test_form(made, lesson):
+    page = (ROOT / lesson / "README.md").read_text()
+    for base, texts in made.items():
+        notebook = nbformat.reads(texts[lesson], as_version=4)
+        check_texts(lesson, page, "\n\n".join(sources(notebook, "markdown")), base)
+    notebook = nbformat.reads(made["https://example.org/vmm/blob/v1/"][lesson], as_version=4)
+    nbformat.validate(notebook)
+    assert not any(cell.outputs or cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
+    check_code(lesson, sources(notebook, "code"))
+    check_code_of_questions(lesson, notebook.cells)
 
 
 def check_texts(lesson, page, text, base):
@@ -169,23 +171,22 @@ def check_code_of_questions(lesson, cells):
                     fail(f"{lesson}: {name} is not shown before\n{code}")
 
 
-def check_addresses():
-    """What the notebooks have for the address from which a checkout was cloned."""
-    from docs.tools import notebooks
-
-    with tempfile.TemporaryDirectory() as scratch:
-        notebooks.ROOT = pathlib.Path(scratch)
-        subprocess.run(["git", "init", "-q", scratch], check=True)
-        for origin, address in (
-            ("https://example.org/vmm.git", "https://example.org/vmm"),
-            ("https://someone:secret@example.org/vmm", "https://example.org/vmm"),
-            ("git@example.org:some/vmm.git", "https://example.org/some/vmm"),
-            ("ssh://git@example.org/some/vmm.git", "https://example.org/some/vmm"),
-            ("/srv/vmm", scratch),
-        ):
-            subprocess.run(["git", "-C", scratch, "config", "remote.origin.url", origin], check=True)
-            if notebooks.address_of_clone() != address:
-                fail(f"{origin} became {notebooks.address_of_clone()}")
+@pytest.mark.parametrize(
+    ("origin", "address"),
+    [
+        ("https://example.org/vmm.git", "https://example.org/vmm"),
+        ("https://someone:secret@example.org/vmm", "https://example.org/vmm"),
+        ("git@example.org:some/vmm.git", "https://example.org/some/vmm"),
+        ("ssh://git@example.org/some/vmm.git", "https://example.org/some/vmm"),
+        ("/srv/vmm", None),
+    ],
+)
+def test_form_of_the_address(origin, address, monkeypatch, tmp_path):
+    """What the notebooks have for the address from which a checkout was cloned; its own, for one of no forge."""
+    monkeypatch.setattr(notebooks, "ROOT", tmp_path)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(["git", "-C", tmp_path, "config", "remote.origin.url", origin], check=True)
+    assert notebooks.address_of_clone() == (address or str(tmp_path))
 
 
 # --- Execution
@@ -254,14 +255,17 @@ def hold(expected, output, gpus):
         fail(f"{wrong}\n{output}")
 
 
-def run(build, lesson):
+@pytest.mark.parametrize("lesson", lessons())
+def test_executed(lesson, monkeypatch):
+    pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed for this Python; ./test.sh gets it")
     name, directory = lesson[3:], ROOT / lesson
-    with set_up_checkout(pathlib.Path(build).resolve()) as (scratch, checkout):
+    with set_up_checkout(pathlib.Path(BUILT["build"])) as (scratch, checkout):
         work, settings = scratch / "work", scratch / "settings"
         work.mkdir()
         for variable in "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR":
-            os.environ[variable] = str(settings)
-        os.environ["VMM_REPOSITORY"] = str(checkout)
+            monkeypatch.setenv(variable, str(settings))
+        monkeypatch.setenv("VMM_REPOSITORY", str(checkout))
+        monkeypatch.setenv("LD_LIBRARY_PATH", BUILT["stub_directory"])
         install = [sys.executable, "-B", "-m", "vmmsim", "notebook", "install"]
         subprocess.run(install, cwd=checkout, check=True, stdout=subprocess.DEVNULL)
         text = generated(scratch / "notebooks")[lesson]
@@ -294,7 +298,3 @@ def run(build, lesson):
         left = sorted(path.name for path in checkout.rglob("__pycache__"))
         if left:
             fail(f"left in the checkout: {left}")
-
-
-if __name__ == "__main__":
-    {"form": form, "run": run}[sys.argv[1]](*sys.argv[2:])

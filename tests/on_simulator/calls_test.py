@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """What lessons ask of the driver, and what it answers, is the same on GPUs and on the simulator.
 
-    calls_test.py VMMSIM BIN LESSON      runs BIN/name on the simulator, and compares with LESSON/recorded_calls.jsonl
-    calls_test.py --write RECORDING LESSON      makes that file of what libvmm_recorder.so recorded on GPUs
+`python3 -B -m tests.on_simulator.calls_test --write RECORDING LESSON` makes LESSON/recorded_calls.jsonl of what
+libvmm_recorder.so recorded on GPUs.
 
 Compared are the calls that the recorder records, one after another in each process: arguments, answers, outputs,
 changes and whose context was current. A handle is named by how many were made after it, an address by its reservation
@@ -18,10 +17,12 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
+
+import pytest
 
 from scripts.run_lessons import short_args
-from tests.on_simulator.sim_test import QUIET
+from tests.run_program import QUIET
+from vmmsim.tests.built import BUILT
 from vmmsim.tests.recorded_names import recorded_names
 from vmmsim.trace import OF_MODULES
 
@@ -169,52 +170,43 @@ def differences(recorded, simulated):
             yield f"process {number}", "calls", len(those), len(these)
 
 
-def simulated(vmmsim, directory, lesson, about):
-    program = lesson.name[3:]
-    with tempfile.NamedTemporaryFile() as trace:
-        command = [vmmsim, *QUIET, "--gpus", str(about["gpus"]), "--trace", trace.name, f"{directory}/{program}"]
-        done = subprocess.run(
-            [*command, *short_args(program)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
-        )
-        lines = [json.loads(line) for line in trace.read().decode().splitlines()]
-    if done.returncode or done.stderr:
-        sys.exit(f"FAIL: {program} ends with {done.returncode}\n{done.stdout}{done.stderr}")
-    return normalised(lines)
+def write(recording, lesson):
+    processes = normalised(json.loads(line) for line in pathlib.Path(recording).read_text().splitlines())
+    with open(pathlib.Path(lesson, "recorded_calls.jsonl"), "w") as file:
+        for number, lines in enumerate(processes, 1):
+            for line in lines:
+                told = {part: value for part, value in line.items() if value or part not in ("outputs", "changes")}
+                file.write(json.dumps({"process": number} | told, separators=(",", ":")) + "\n")
 
 
-def main():
-    if sys.argv[1] == "--write":
-        recording, lesson = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
-        processes = normalised(json.loads(line) for line in recording.read_text().splitlines())
-        with open(lesson / "recorded_calls.jsonl", "w") as file:
-            for number, lines in enumerate(processes, 1):
-                for line in lines:
-                    told = {part: value for part, value in line.items() if value or part not in ("outputs", "changes")}
-                    file.write(json.dumps({"process": number} | told, separators=(",", ":")) + "\n")
-        return
+def simulated(lesson, trace):
+    program, gpus = lesson.name[3:], json.loads((lesson / "lesson.json").read_text())["calls"]["gpus"]
+    command = [BUILT["vmmsim"], *QUIET, "--gpus", str(gpus), "--trace", trace, f"{BUILT['build']}/bin/{program}"]
+    options = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 120}
+    done = subprocess.run([*command, *short_args(program)], **options)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    return normalised(json.loads(line) for line in trace.read_text().splitlines())
 
-    vmmsim, directory, lesson = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
-    about = json.loads((lesson / "lesson.json").read_text())["calls"]
-    recorded = collections.defaultdict(list)
-    for line in (lesson / "recorded_calls.jsonl").read_text().splitlines():
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("*/recorded_calls.jsonl")), ids=lambda file: file.parent.name)
+def test_calls(file, tmp_path):
+    lesson, recorded = file.parent, collections.defaultdict(list)
+    for line in file.read_text().splitlines():
         line = {"outputs": {}, "changes": []} | json.loads(line)
         recorded[line["process"]].append(line)
-    compared, wrong = [line for lines in recorded.values() for line in lines], []
-    for which, part, on_gpu, on_simulator in differences(
-        list(recorded.values()), simulated(vmmsim, directory, lesson, about)
-    ):
-        wrong.append(f"{which}: {part}\n  hardware   {json.dumps(on_gpu)}\n  simulator  {json.dumps(on_simulator)}")
-    if not compared:
-        wrong.append("nothing is recorded")
+    compared = [line for lines in recorded.values() for line in lines]
+    assert compared
+    found = differences(list(recorded.values()), simulated(lesson, tmp_path / "trace"))
+    wrong = [
+        f"{which}: {part}\n  hardware   {json.dumps(on_gpu)}\n  simulator  {json.dumps(on_simulator)}"
+        for which, part, on_gpu, on_simulator in found
+    ]
+    assert not wrong, "\n".join(wrong)
     calls = sum(line.get("times", 1) for line in compared)
     row = re.search(rf"^\| {lesson.name[:2]} \| (\d+) \| .* \| (.*) \|$", EVIDENCE.read_text(), re.MULTILINE)
-    if not row or int(row[1]) != calls or row[2] != "none":
-        wrong.append(f"docs/evidence.md does not say that {calls} calls were compared, and none differs")
-    for text in wrong:
-        print(f"FAIL: {lesson.name}: {text}")
-    print(f"{calls} calls in {len(compared)} lines compared")
-    sys.exit(bool(wrong))
+    assert row.groups() == (str(calls), "none"), "docs/evidence.md says how many were compared, and that none differs"
 
 
 if __name__ == "__main__":
-    main()
+    option, *files = sys.argv[1:]
+    {"--write": write}[option](*files)

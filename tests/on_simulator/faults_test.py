@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""Every call of a lesson fails once: faults_test.py VMMSIM PROGRAM
+"""Every call of a lesson fails once.
 
 One run with --trace tells which calls the program makes, and from where. Then, for each place, its first call fails by
 --fail. The program must end soon with status 1, name the call and the error, and leave nothing behind: no process that
@@ -15,21 +14,25 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 import time
 
-from tests.on_simulator.sim_test import as_wanted, name_of, program_config, short_args
+import pytest
+
+from scripts.run_lessons import program_config, short_args
+from tests.lessons_test import SOURCES, name_of
+from tests.run_program import as_wanted
 from vmmsim.processes import end_session, in_session
+from vmmsim.tests.built import BUILT
 
 LIMIT = 30  # seconds, and three times as long as the program takes when nothing fails
 ERRORS = "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_OUT_OF_MEMORY"  # in turn, but none that a program expects of this call
 NAMES = {"CUDA_ERROR_UNKNOWN": "cudaErrorUnknown", "CUDA_ERROR_OUT_OF_MEMORY": "cudaErrorMemoryAllocation"}
 
 
-def start(vmmsim, options, program, directory, limit):
+def start(options, program, directory, limit):
     """Runs it in a session of its own: (exit status or None for too late, output, errors, what is left behind)."""
-    command = [vmmsim, "--strict", "--gpus", "2", *options, program, *short_args(name_of(program))]
+    command = [BUILT["vmmsim"], "--strict", "--gpus", "2", *options, BUILT[f"small {program}"], *short_args(program)]
     process = subprocess.Popen(
         command,
         text=True,
@@ -56,15 +59,15 @@ def start(vmmsim, options, program, directory, limit):
     return status, output, errors, left + [f"file {path}" for path in directory.iterdir()]
 
 
-def places(vmmsim, program):
+def places(program):
     """The first call of each place: (call, how many of its name came before and it, place). What each call answers when
     nothing fails, and how long to wait.
     """
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch, tempfile.NamedTemporaryFile() as trace:
-        status, output, errors, left = start(vmmsim, ["--trace", trace.name], program, pathlib.Path(scratch), 60)
-        if status != 0 or not as_wanted(program_config(name_of(program)).get("on_stderr", ""), errors) or left:
-            sys.exit(f"FAIL: without a fault: status {status}, left behind {left}\n{output}{errors}")
+        status, output, errors, left = start(["--trace", trace.name], program, pathlib.Path(scratch), 60)
+        assert (status, left) == (0, []), f"without a fault: {output}{errors}"
+        assert as_wanted(program_config(program).get("on_stderr", ""), errors), errors
         lines = [json.loads(line) for line in trace.read().decode().splitlines()]
     counts, first, answers = collections.Counter(), {}, collections.defaultdict(set)
     for line in filter(lambda line: line["result"], lines):  # calls of CUDA: close and exit have no result
@@ -75,12 +78,12 @@ def places(vmmsim, program):
     return [(call, number, place) for (call, place), number in first.items()], answers, limit
 
 
-def wrong_with(vmmsim, program, call, number, error, limit):
+def wrong_with(program, call, number, error, limit):
     """Makes this call fail. What is wrong with how the program takes it, or ""."""
     with tempfile.TemporaryDirectory() as scratch:
         fail = ["--fail", f"{call}:{number}={error}"]
-        status, output, errors, left = start(vmmsim, fail, program, pathlib.Path(scratch), limit)
-    names = [rf"\b{call}\b", program_config(name_of(program)).get("calls_named_as")]
+        status, output, errors, left = start(fail, program, pathlib.Path(scratch), limit)
+    names = [rf"\b{call}\b", program_config(program).get("calls_named_as")]
     if call == "cudaLaunchKernel":
         names.append("cudaGetLastError")  # a launch has no result of its own
     if status is None:
@@ -98,32 +101,26 @@ def wrong_with(vmmsim, program, call, number, error, limit):
     return wrong and f"{wrong}\n--- stdout\n{output}--- stderr\n{errors}---"
 
 
-def main(vmmsim, program):
-    all_places, answers, limit = places(vmmsim, program)
-    if len(all_places) < 10:
-        sys.exit(f"FAIL: the trace shows {len(all_places)} places only")
+# Those that measure make many calls, and nobody learns from them how to end.
+@pytest.mark.parametrize("source", [it for it in SOURCES if not it.stem.endswith("_cost")], ids=name_of)
+def test_each_call_fails(source):
+    program = source.stem
+    all_places, answers, limit = places(program)
+    assert len(all_places) >= 10
 
     def check(numbered):
         i, (call, number, place) = numbered
         possible = [error for error in ERRORS if not answers[call] & {error, NAMES[error]}]
         error = possible[i % len(possible)]
-        wrong = wrong_with(vmmsim, program, call, number, error, limit)
-        return call, wrong, f"{call} #{number}, at {place}, answers {error}"
+        return call, wrong_with(program, call, number, error, limit), f"{call} #{number}, at {place}, answers {error}"
 
-    dropped = {call: len(reasons) for call, reasons in program_config(name_of(program)).get("dropped", {}).items()}
-    bad = 0
+    dropped = {call: len(reasons) for call, reasons in program_config(program).get("dropped", {}).items()}
+    found = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for call, wrong, what in pool.map(check, enumerate(all_places)):
             if dropped.get(call) and wrong.startswith(("exit status 0", "stderr does not name")):
                 dropped[call] -= 1
-                print(f"ok: {what}: dropped, as it should be", flush=True)
-                continue
-            print(f"{'FAIL' if wrong else 'ok'}: {what}{wrong and ': ' + wrong}", flush=True)
-            bad += bool(wrong)
-    if bad or any(dropped.values()):
-        sys.exit(f"FAIL: {bad} of {len(all_places)} places; not dropped: {dropped}")
-    print(f"{len(all_places)} places")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+            elif wrong:
+                found.append(f"{what}: {wrong}")
+    assert not found, "\n".join(found)
+    assert not any(dropped.values()), f"not dropped: {dropped}"

@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""Mistakes put into a program are found on the simulator: mutations_test.py VMMSIM PROGRAM EXPECTED NVCC [FLAGS...]
+"""Mistakes put into a program are found on the simulator.
 
 Each mistake is one replacement in the source of the program. The lesson.json beside it says what is wrong, what is
 seen then, a regular expression, and which lines stand there and are put there. The program built from it must fail,
@@ -10,19 +9,21 @@ lesson and all that is made of it are one program, each in a namespace of its ow
 into the headers, which all of them share.
 """
 
-import concurrent.futures
+import functools
 import json
 import os
 import pathlib
 import re
 import subprocess
-import sys
-import tempfile
 
+import pytest
+
+from scripts.run_lessons import program_config, short_args
 from tests import changes
-from tests.on_simulator.sim_test import HERE, changed, difference, program_config, short_args
+from tests.lessons_test import ROOT, SOURCES, name_of
+from tests.run_program import changed, difference
+from vmmsim.tests.built import BUILT
 
-ROOT = HERE.parent.parent
 LIMIT = 60  # seconds
 
 
@@ -37,7 +38,7 @@ def changes_of(source, key):
         yield what, seen, old, new
 
 
-def build(texts, directory, source, nvcc):
+def build(texts, directory, source):
     """One program of all these texts. The environment's MISTAKE, 0 for the first, says which of them is to run."""
     copy = directory / "lesson" / source.name  # beside common, as in the checkout
     copy.parent.mkdir()
@@ -54,16 +55,17 @@ def build(texts, directory, source, nvcc):
         file.write("  }\n}\n")
     (directory / "common").symlink_to(ROOT / "common")
     # One architecture, and only its PTX: that is what the simulator runs.
+    # The compiler finds the libraries by itself in a toolkit that was installed, and not in one that came from PyPI.
+    nvcc = BUILT["nvcc"], f"-L{pathlib.Path(BUILT['cudart_static']).parent}", BUILT["cuda_driver"]
     command = [*nvcc, "-std=c++17", "-gencode", "arch=compute_90,code=compute_90", "--no-compress", copy]
     done = subprocess.run([*command, "-o", directory / source.stem], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"FAIL: it does not build:\n{done.stdout}{done.stderr}")
+    assert done.returncode == 0, done.stdout + done.stderr
     return directory / source.stem
 
 
-def run(vmmsim, program, mistake, expected):
+def run(program, mistake, expected):
     """Runs it with this mistake. Whether all is well, and all that it says."""
-    command = [vmmsim, "--strict", "--gpus", "2", "--leaks", program, *short_args(program.name)]
+    command = [BUILT["vmmsim"], "--strict", "--gpus", "2", "--leaks", program, *short_args(program.name)]
     try:
         done = subprocess.run(
             command,
@@ -80,39 +82,52 @@ def run(vmmsim, program, mistake, expected):
     return well, f"exit status {done.returncode}, {wrong}\n{done.stdout}{done.stderr}"
 
 
-def main(vmmsim, lesson, expected_file, *nvcc):
-    source = ROOT / lesson
+def cases_of(source):
+    """(what, what is seen, what stands there, what is put there, whether the program must fail) of each."""
+    return [
+        ("unchanged", "", "", "", False),
+        *((*case, True) for case in changes_of(source, "mistakes")),
+        *((*case, False) for case in changes_of(source, "try_it")),
+    ]
+
+
+CASES = {source: cases_of(source) for source in SOURCES if not source.stem.endswith("_broken")}
+CASES = {source: cases for source, cases in CASES.items() if len(cases) > 1 or name_of(source) == source.parent.name}
+
+
+@pytest.fixture(scope="module")
+def program_of(tmp_path_factory):
+    """The program of a source and all its mistakes, built when it is first asked for."""
+
+    def built(source):
+        text = source.read_text()
+        texts = [text, *(text.replace(old, new) for _, _, old, new, _ in CASES[source][1:])]
+        return build(texts, tmp_path_factory.mktemp("mistakes"), source)
+
+    return functools.cache(built)
+
+
+@pytest.mark.parametrize(
+    ("source", "number"),
+    [
+        pytest.param(source, number, id=f"{name_of(source)}-{case[0]}")
+        for source, cases in CASES.items()
+        for number, case in enumerate(cases)
+    ],
+)
+def test_mistake(program_of, source, number):
+    text, (_, seen, old, new, must_fail) = source.read_text(), CASES[source][number]
     its = program_config(source.stem)
-    text = source.read_text()
-    expected = changed(expected_file, its.get("small_changes" if "small" in its else "changes", {}))
-    mistakes, tried = list(changes_of(source, "mistakes")), list(changes_of(source, "try_it"))
-    cases = [("unchanged", "", "", ""), *mistakes, *tried]
-    for what, _, old, new in cases[1:]:
-        if text.count(old) != 1 or old == new:
-            sys.exit(f"FAIL: {what}: {text.count(old)} places in {source} have {old!r}")
-    for what, _, old, _ in tried:
-        if f"\n{old}\n" not in text:
-            sys.exit(f"FAIL: {what}: a reader is to change whole lines, not {old!r}")
-
-    def check(numbered):
-        number, (what, seen, _, _) = numbered
-        well, told = run(vmmsim, program, number, expected)
-        wrong = "" if well else told
-        if number > 0:
-            found = re.search(seen, told) and (number > len(mistakes) or not well)
-            wrong = "" if found else f"expected {seen!r}, seen:\n{told}"
-        return f"{'FAIL' if wrong else 'ok'}: {what}{wrong and ': ' + wrong}"
-
-    bad = 0
-    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        texts = [text, *(text.replace(old, new) for _, _, old, new in cases[1:])]
-        program = build(texts, pathlib.Path(scratch), source, nvcc)
-        for line in pool.map(check, enumerate(cases)):
-            print(line, flush=True)
-            bad += line.startswith("FAIL")
-    if bad:
-        sys.exit(f"FAIL: {bad} of {len(cases)}")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    expected = source.with_name("expected_output.txt")
+    if name_of(source) != source.parent.name:
+        expected = source.with_name(f"{source.stem}_expected_output.txt")
+    expected = changed(expected, its.get("small_changes" if "small" in its else "changes", {}))
+    if number:
+        assert text.count(old) == 1
+        assert old != new
+    well, told = run(program_of(source), number, expected)
+    if number and not must_fail:
+        assert f"\n{old}\n" in text, "a reader is to change whole lines"
+    assert well or number, told
+    assert not (well and must_fail), "nothing is seen of it"
+    assert re.search(seen, told), told

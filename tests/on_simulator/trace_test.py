@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The lines of --trace tell enough to redraw the address spaces: trace_test.py VMMSIM PROGRAM...
+"""The lines of --trace tell enough to redraw the address spaces.
 
 Each lesson runs under --trace. From the changes alone a model of the machine is made, of all processes together, and
 after each call it must make sense: mappings lie in reservations and refer to living memory, rights are those that
@@ -11,114 +10,73 @@ refused call the line has what --explain says, also without --explain.
 import collections
 import json
 import subprocess
-import sys
-import tempfile
 
-from scripts.run_lessons import source_of
-from tests.on_simulator.sim_test import name_of, short_args
+import pytest
+
+from scripts.run_lessons import short_args
+from tests.lessons_test import SOURCES
+from vmmsim.tests.built import BUILT
 from vmmsim.trace import SUCCESS, Machine
 
+PROGRAMS = [source.stem for source in SOURCES if not source.stem.endswith("_broken")]
+REFUSED = next(source.stem for source in SOURCES if source.stem in PROGRAMS and "REFUSED(" in source.read_text())
+# What at least these let be checked.
+CHECKED = {
+    "ipc_fd": ("what is imported was exported", "free memory is as much as cuMemGetInfo says"),
+    "multicast": ("memory of the team is bound",),
+    "vmm_basics": ("access is what cuMemGetAccess says",),
+}
 
-def replay(vmmsim, program):
-    """What is wrong with the trace of a program, or "", and which checks there were."""
+
+def traced(program, trace, *options):
+    """The lines, and what was said on stderr."""
+    command = [BUILT["vmmsim"], *options, "--trace", trace, BUILT[f"small {program}"], *short_args(program)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done
+    return [json.loads(line) for line in trace.read_text().splitlines()], done.stderr
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_replay(program, tmp_path):
+    lines, said = traced(program, tmp_path / "trace", "--gpus", "2")
+    assert said == ""
+    assert len(lines) >= 10
     machine = Machine()
-    with tempfile.NamedTemporaryFile() as trace:
-        done = subprocess.run(
-            [vmmsim, "--gpus", "2", "--trace", trace.name, program, *short_args(name_of(program))],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        lines = trace.read().decode().splitlines()
-    if done.returncode or done.stderr or len(lines) < 10:
-        return f"status {done.returncode}, {len(lines)} lines: {done.stdout}{done.stderr}", machine.checks
-    text = ""
-    try:
-        for text in lines:
-            machine.line(json.loads(text))
-        text = "at the end"
-        machine.end()
-    except (AssertionError, KeyError, TypeError, ValueError, StopIteration, AttributeError) as error:
-        return f"{type(error).__name__}: {error}\n{text}", machine.checks
-    if not machine.checks["a mapping lies where is reserved"]:
-        return "nothing was mapped", machine.checks
-    if wrong := wrong_ends([json.loads(text) for text in lines]):
-        return wrong, machine.checks
-    return "", machine.checks
+    for line in lines:
+        try:
+            machine.line(line)
+        except Exception as error:
+            raise AssertionError(f"this line: {line}") from error
+    machine.end()
+    assert machine.checks["a mapping lies where is reserved"]
+    assert all(machine.checks[what] for what in CHECKED.get(program, ()))
+    expect_ends(lines)
 
 
-def wrong_explanations(vmmsim, program):
-    """What is wrong with the explanations in the trace of a program, or ""."""
-    told = {}
-    for option in ([], ["--explain"]):
-        with tempfile.NamedTemporaryFile() as trace:
-            done = subprocess.run(
-                [vmmsim, *option, "--trace", trace.name, program, *short_args(name_of(program))],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=120,
-            )
-            lines = [json.loads(line) for line in trace.read().decode().splitlines()]
-        told[bool(option)] = [line["explanation"] for line in lines if line["explanation"]]
-        refused = [line["call"] for line in lines if line["result"] not in SUCCESS]
-        if not refused or [text.partition("(")[0] for text in told[bool(option)]] != refused:
-            return f"refused were {refused}, explained are {told[bool(option)]}"
-    said = [line.removeprefix("vmmsim: ") for line in done.stderr.splitlines()]
-    # Addresses of the program itself differ from run to run.
-    if told[True] != said or len(told[False]) != len(said) or not all(": " in text for text in told[False]):
-        return f"--explain says\n{said}\nand the trace {told[True]}, without --explain {told[False]}"
-    return ""
-
-
-def wrong_ends(lines):
+def expect_ends(lines):
     """Each process says at last that it exits, and with what; and closes each descriptor that it exported."""
     ended, open_ones = set(), collections.Counter()
     for line in lines:
         pid, number = line["pid"], line["arguments"].get("fd")
-        if pid in ended:
-            return f"{line['call']} after the exit"
+        assert pid not in ended
         if line["call"] == "exit":
             ended.add(pid)
-            if line["arguments"] | {"sockets": []} != {"status": 0, "descriptors": [], "sockets": []}:
-                return f"an exit with {line['arguments']}"
+            assert line["arguments"] | {"sockets": []} == {"status": 0, "descriptors": [], "sockets": []}
         for change in line["changes"]:
             open_ones[pid, change.get("fd")] += change["kind"] == "export" and "fd" in change
         open_ones[pid, number] -= line["call"] == "close" and open_ones[pid, number] > 0
-    if ended != {line["pid"] for line in lines}:
-        return "a process has no line for its exit"
-    if +open_ones:
-        return f"never closed: {+open_ones}"
-    return ""
+    assert ended == {line["pid"] for line in lines}
+    assert not +open_ones, "never closed"
 
 
-def main(vmmsim, *programs):
-    bad, checks = 0, collections.Counter()
-    refusing = [program for program in programs if "REFUSED(" in source_of(name_of(program)).read_text()]
-    if wrong := wrong_explanations(vmmsim, refusing[0]):
-        bad += 1
-        print(f"FAIL: {name_of(refusing[0])}: {wrong}")
-    for program in programs:
-        wrong, made = replay(vmmsim, program)
-        checks += made
-        print(
-            f"{'FAIL' if wrong else 'ok'}: {name_of(program)}: {made.total()} checks{wrong and ': ' + wrong}",
-            flush=True,
-        )
-        bad += bool(wrong)
-    for what in (
-        "what is imported was exported",
-        "memory of the team is bound",
-        "access is what cuMemGetAccess says",
-        "free memory is as much as cuMemGetInfo says",
-    ):
-        if not checks[what]:
-            bad += 1
-            print(f"FAIL: no lesson let this be checked: {what}")
-    if bad:
-        sys.exit(f"FAIL: {bad}")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def test_explanations(tmp_path):
+    told = {}
+    for option in [], ["--explain"]:
+        lines, said = traced(REFUSED, tmp_path / "trace", *option)
+        told[bool(option)] = [line["explanation"] for line in lines if line["explanation"]]
+        refused = [line["call"] for line in lines if line["result"] not in SUCCESS]
+        assert refused
+        assert [text.partition("(")[0] for text in told[bool(option)]] == refused
+    assert told[True] == [line.removeprefix("vmmsim: ") for line in said.splitlines()]
+    assert len(told[False]) == len(told[True])  # addresses of the program itself differ from run to run
+    assert all(": " in text for text in told[False])

@@ -17,6 +17,7 @@ endfunction()
 
 function(write_built)
   get_property(lines GLOBAL PROPERTY built_for_tests)
+  list(REMOVE_DUPLICATES lines)  # what both this tool and what stands beside it name
   list(JOIN lines ",\n" lines)
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/tests.json CONTENT "{\n${lines}\n}\n")
 endfunction()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // What a driver answers where a process may have few addresses. A build with AddressSanitizer or ThreadSanitizer has
-// none for these: conformance_test.py knows the lines by RLIMIT_AS.
+// none for these: run_program.py knows the lines by RLIMIT_AS.
 //
 // With 16 GiB an H100 did all that it does with 1 TiB, and with 1 GiB that came after a context all but cudaMallocHost
 // and the larger reservation. The simulator, which maps all memory of a GPU, cannot.

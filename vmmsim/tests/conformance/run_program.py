@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""A program prints on the simulator what it printed on hardware: conformance_test.py EXPECTED COMMAND...
+"""A program prints on the simulator what it printed on hardware: run_program.py EXPECTED COMMAND...
 
 On stderr it may say what it likes. Exit status 0, 77 where nothing was recorded yet, 1 otherwise.
 
