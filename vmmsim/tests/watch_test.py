@@ -7,7 +7,6 @@ The programs are scripts that call the simulated driver through ctypes.
 import contextlib
 import fcntl
 import gzip
-import io
 import json
 import os
 import pathlib
@@ -40,33 +39,37 @@ def reserve(size):
                                     ctypes.c_uint64(0), ctypes.c_uint64(0))
 reserve(2 << 20)
 """
-# With the parts of this build, and this instead of the recorder.
+# With the parts of this build, and this instead of the recorder; and the same in a process of its own.
+TOOL = Tool(launcher=VMMSIM, recorder=pathlib.Path("/bin/sh"))
 VIEW = f"""
 import pathlib, sys
 sys.path[0] = {str(ROOT)!r}
-from vmmsim.tests import sample
 from vmmsim.tool import Tool
 from vmmsim.view import watch
-sys.exit(watch.main(sys.argv[1:], Tool(launcher=pathlib.Path({str(VMMSIM)!r}), recorder=pathlib.Path("/bin/sh"))))
+sys.exit(watch.main(sys.argv[1:], Tool(launcher=pathlib.Path({str(VMMSIM)!r}))))
 """
 COMMAND = [sys.executable, "-B", "-c", VIEW]
 
 
 class TestView:
     @pytest.fixture(autouse=True)
-    def place_of_its_own(self):  # which another user may enter
+    def place_of_its_own(self, capfd, monkeypatch):
         with tempfile.TemporaryDirectory(prefix="a place ") as place, contextlib.ExitStack() as self.ends:
-            self.place = pathlib.Path(place)
-            self.place.chmod(0o755)
+            self.place, self.printed, self.patch = pathlib.Path(place), capfd, monkeypatch
+            monkeypatch.chdir(place)
             yield
+            monkeypatch.undo()
 
-    def view(self, *words, status=0, **more):
-        """What `vmmsim view` answers."""
-        options = {"cwd": self.place, "stdin": subprocess.DEVNULL, "timeout": 60} | more
-        done = subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, **options)
-        assert done.returncode == status, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        return done
+    def view(self, *words, status=0):
+        """What `vmmsim view` prints, in this process: (out, err)."""
+        self.printed.readouterr()
+        try:
+            ended = watch.main([str(word) for word in words], TOOL)
+        except SystemExit as error:  # bad arguments
+            ended = error.code
+        printed = self.printed.readouterr()
+        assert ended == status, printed
+        return printed
 
     def script(self, body="", name="my program"):
         program = self.place / name
@@ -98,7 +101,7 @@ class TestView:
             (["--machine", "./mine.conf"], 3, "3 simulated GPUs (machine mine)"),
         ):
             with subtests.test(words):
-                assert self.view("--record", "it", *words, program).stdout == f"{number}\n"
+                assert self.view("--record", "it", *words, program).out == f"{number}\n"
                 about = json.loads((self.place / "it").read_text().splitlines()[-1])["about"]
                 assert (about["where"], about["gpus"], about["command"]) == (where, number, [program])
 
@@ -109,21 +112,21 @@ class TestView:
         ):
             with subtests.test(body):
                 done = self.view(self.script(body), status=status)
-                assert f"view: {words}\nview: 2 calls of CUDA: open my program.html" in done.stderr
+                assert f"view: {words}\nview: 2 calls of CUDA: open my program.html" in done.err
                 self.html()
                 (self.place / "my program.html").unlink()
 
     def test_one_that_calls_nothing(self):
         done = self.view(sys.executable, "-c", "print(1)", status=1)
-        assert re.search("^view: python.* made no call of CUDA: there is nothing to show\n$", done.stderr)
+        assert re.search("^view: python.* made no call of CUDA: there is nothing to show\n$", done.err)
         done = self.view("sh", "-c", "exit 7", status=7)
-        assert "sh ended with status 7\nview: sh made no call of CUDA" in done.stderr
+        assert "sh ended with status 7\nview: sh made no call of CUDA" in done.err
         assert self.files() == []
 
     def test_a_script_by_its_interpreter(self):
         program = self.script(name="train.py")
         done = self.view(sys.executable, program)
-        assert re.search("^view: 2 calls of CUDA: open train.html in a browser", done.stderr)
+        assert re.search("^view: 2 calls of CUDA: open train.html in a browser", done.err)
         self.html("train.html")
 
     # --- Its end
@@ -226,12 +229,12 @@ sys.exit(f"{len(os.read(heard, 100))} times")
                 mine = gzip.compress(b"mine\n") if file.endswith("gz") else b"mine\n"
                 (self.place / file).write_bytes(mine)
                 done = self.view(*words, program, status=1)
-                assert re.search(f"^view: {file} is there and is no (view|recording): .* with --", done.stderr)
+                assert re.search(f"^view: {file} is there and is no (view|recording): .* with --", done.err)
                 assert (self.place / file).read_bytes() == mine
         done = self.view("--output", ".", program, status=1)
-        assert "is no file: name another with --output" in done.stderr
+        assert "is no file: name another with --output" in done.err
         done = self.view("--record", "no/file", program, status=1)
-        assert "view: there is no directory no\n" in done.stderr
+        assert "view: there is no directory no\n" in done.err
 
     def test_no_room(self):
         limit = "ulimit -f 30; trap '' XFSZ; exec \"$@\""
@@ -248,44 +251,41 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         browser.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$PLACE/opened"\nexit ${FAILS:-0}\n')
         browser.chmod(0o755)
         file, path = self.recorded(), self.place / "it.html"
-        environment = {**os.environ, "PLACE": str(self.place), "BROWSER": f"'{browser}' %s"}
-        self.view("--open", file, env=environment)
+        for key, value in {"PLACE": str(self.place), "BROWSER": f"'{browser}' %s"}.items():
+            self.patch.setenv(key, value)
+        self.open(file)
         assert (self.place / "opened").read_text() == f"{path.as_uri()}\n"
-        for fails in {**environment, "FAILS": "4"}, {**os.environ, "BROWSER": "/no/such", "PATH": str(self.place)}:
-            done = self.view("--open", file, env=fails)
-            assert "view: --open: there is no browser, or BROWSER names none that works; open the f" in done.stderr
+        for changes in {"FAILS": "4"}, {"BROWSER": "/no/such", "PATH": str(self.place)}:
+            for key, value in changes.items():
+                self.patch.setenv(key, value)
+            assert "view: --open: there is no browser, or BROWSER names none that works; open the f" in self.open(file)
+
+    def open(self, file):
+        """In a process of its own: which browsers there are is asked for once."""
+        command = [*COMMAND, "--open", file]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr
 
     # --- Recordings
 
     def test_the_name_of_its_view(self):
-        text = self.recorded().read_bytes()
-        (self.place / "run.jsonl.gz").write_bytes(gzip.compress(text))
-        (self.place / "below").mkdir()
-        for words, name in (
-            (["it.jsonl"], "it.html"),
-            (["run.jsonl.gz"], "run.html"),
-            (["--output", "its name.html", "it.jsonl"], "its name.html"),
-            (["--output", "below/x.html", "it.jsonl"], "below/x.html"),
-        ):
-            self.view(*words)
-            self.html(name)
-
-    def test_the_order_of_members(self):
-        """As jq -S leaves them, or with spaces: it is a recording wherever one may be named."""
-        lines = [json.loads(line) for line in self.recorded().read_text().splitlines()]
-        text = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines)
+        """And a recording is one wherever it may be named, as jq -S leaves it, with spaces, compressed or cut off."""
+        lines = self.recorded().read_text().splitlines(keepends=True)
+        text = "".join(json.dumps(json.loads(line), sort_keys=True) + "\n" for line in lines)
         (self.place / "sorted.jsonl").write_text(text)
         (self.place / "spaced.jsonl").write_text(text.replace("{", "{ "))
-        self.view("sorted.jsonl", "spaced.jsonl")
-        self.html("sorted_and_spaced.html")
+        (self.place / "run.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+        (self.place / "cut.jsonl").write_text(lines[0] + lines[1][:50])
+        (self.place / "below").mkdir()
+        for words, name, said in (
+            (["run.jsonl.gz"], "run.html", "2 calls of CUDA: open run.html"),
+            (["sorted.jsonl", "spaced.jsonl"], "sorted_and_spaced.html", "2 calls of CUDA and 2 calls of CUDA: open"),
+            (["--output", "its name.html", "it.jsonl"], "its name.html", "open its name.html in a browser"),
+            (["--output", "below/x.html", "it.jsonl"], "below/x.html", "open below/x.html"),
+            (["cut.jsonl"], "cut.html", "1 call of CUDA; the recording was cut off: open cut.html"),
+        ):
+            assert said in self.view(*words).err
+            self.html(name)
         self.view("--record", "sorted.jsonl", self.script())
-
-    def test_a_recording_that_is_cut(self):
-        file = self.recorded()
-        lines = file.read_text().splitlines(keepends=True)
-        file.write_text(lines[0] + lines[1][:50])
-        assert "view: 1 call of CUDA; the recording was cut off: open it.html" in self.view(file.name).stderr
-        self.html("it.html")
 
     def test_a_picture_of_a_step(self):
         """The same drawing as in the view, and by default of the first refusal."""
@@ -295,9 +295,9 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             text = (self.place / "short.svg").read_text()
             assert f"<title>Step {step}: " in text
             assert "read-write" in text
-        assert "there are the steps 1 to 14" in self.view("--svg", "--step", "15", file, status=1).stderr
-        assert "give --svg too" in self.view("--step", "5", file, status=2).stderr
-        assert "of one recording" in self.view("--svg", file, file, status=1).stderr
+        assert "there are the steps 1 to 14" in self.view("--svg", "--step", "15", file, status=1).err
+        assert "give --svg too" in self.view("--step", "5", file, status=2).err
+        assert "of one recording" in self.view("--svg", file, file, status=1).err
 
     def test_two_runs(self):
         """Their strips above, their views below."""
@@ -305,14 +305,14 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         sample.timed(3, 1000).write(one)
         sample.timed(6, 1000).write(two)
         done = self.view(one.name, two.name)
-        assert "view: 3 calls of CUDA and 6 calls of CUDA: open one_and_two.html" in done.stderr
+        assert "view: 3 calls of CUDA and 6 calls of CUDA: open one_and_two.html" in done.err
         self.view("--output", "twice.html", "one.jsonl", "one.jsonl")
         text = (self.place / "one_and_two.html").read_text()
         assert re.findall(r'class="vmm-view" data-key="(\S+)"', text) == ["first-step", "second-step"]
         strips = re.findall(r'class="vmm-strip" data-of="([^"]+)"', text.partition('class="vmm-view"')[0])
         assert strips == ["first-step", "second-step"]
         peaks = "Peaks: GPU 0 2 MiB at step 2 of one and 6 MiB at step 6 of two."
-        assert f"view: {peaks}\n" in done.stderr
+        assert f"view: {peaks}\n" in done.err
         for words in ("<title>Two runs: one and two<", f">{peaks}<"):
             assert words in text, words
         assert ">No difference in what they hold, call, are refused and leave.<" in self.html("twice.html")
@@ -327,22 +327,10 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         ):
             with subtests.test(text):
                 (self.place / "it").write_text(text)
-                assert words in self.view("it", status=1).stderr
+                assert words in self.view("it", status=1).err
                 assert self.files() == ["it"]
 
     # --- Arguments
-
-    def refused(self, words):
-        """What is said of arguments, in this process: there are many."""
-        os.chdir(self.place)
-        errors = io.StringIO()
-        try:
-            with contextlib.redirect_stderr(errors), pytest.raises(SystemExit) as ended:
-                watch.arguments([str(word) for word in words], Tool())
-        finally:
-            os.chdir("/")
-        assert ended.value.code == 2
-        return errors.getvalue()
 
     def test_bad_arguments(self, subtests):
         program, file = self.script(), self.recorded()
@@ -354,6 +342,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             (["--gpu", "1", program], "unrecognized arguments: --gpu"),
             (["--gpus", "65", program], "--gpus: '65' is no number from 0 to 64"),
             (["--gpus", "", program], "'' is no number"),
+            (["--gpus", "x", program], "--gpus: 'x' is no number"),
             (["--memory", "1MB", program], "'1MB' is no size"),
             (["--machine", "none", program], "there is no machine 'none'; there are "),
             (["--machine", "./none", program], "there is no file ./none"),
@@ -370,31 +359,30 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             (["--record", "x", file.name], "it.jsonl is a recording and no program"),
         ):
             with subtests.test(words):
-                errors = self.refused(words)
+                errors = self.view(*words, status=2).err
                 assert re.search(r"^usage: vmmsim view \[options\] PROGRAM ", errors)
                 assert said in errors
-        done = self.view("--gpus", "x", program, status=2)
-        assert "--gpus: 'x' is no number" in done.stderr
-        assert (done.stdout, self.files()) == ("", kept)
+                assert self.files() == kept
 
     # --- Real GPUs
 
     def driver(self, gpus):
-        """The environment in which a driver of our own counts so many GPUs."""
+        """From now on a driver of our own counts so many GPUs."""
         text = (
             "int cuInit(unsigned f) { return 0; } int cuDeviceGetCount(int* n) { return *n = GPUS, 0; }"
             'int cuDeviceGetName(char* to, int n, int d) { __builtin_strcpy(to, "NVIDIA H200"); return 0; }'
         ).replace("GPUS", str(gpus))
         command = [CXX, "-x", "c", "-", "-shared", "-fPIC", "-o", self.place / "libcuda.so.1"]
         subprocess.run(command, input=text, text=True, check=True)
-        return {**os.environ, "LD_LIBRARY_PATH": str(self.place)}
+        self.patch.setenv("LD_LIBRARY_PATH", str(self.place))
 
     def test_real_without_a_gpu(self):
-        done = self.view("--real", self.script(), status=1, env=self.driver(0))
+        self.driver(0)
+        done = self.view("--real", self.script(), status=1)
         assert re.search(
-            r"^view: no GPU here: .* Without --real the program runs on simulated GPUs; or record it on a ", done.stderr
+            r"^view: no GPU here: .* Without --real the program runs on simulated GPUs; or record it on a ", done.err
         )
-        assert len(done.stderr.splitlines()) == 1
+        assert len(done.err.splitlines()) == 1
 
     def test_real(self):
         """With a program in the place of the recorder: what leads to it, and what comes of it."""
@@ -402,11 +390,11 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         (self.place / "calls").write_text(recorded)
         # It goes elsewhere first, as a program may.
         script = 'cd / && test "$CUDA_INJECTION64_PATH" -ef /bin/sh && cat "$OLDPWD/calls" >> "$VMM_RECORD"; exit 5'
-        environment = self.driver(2)
-        self.view("--real", "--record", "real.jsonl", "sh", "-c", script, status=5, env=environment)
+        self.driver(2)
+        self.view("--real", "--record", "real.jsonl", "sh", "-c", script, status=5)
         about = json.loads((self.place / "real.jsonl").read_text().splitlines()[-1])["about"]
         assert re.search(r"^2 NVIDIA H200(, driver [\d.]+)?$", about["where"])
         assert (about["gpus"], about["status"]) == (2, 5)
         script = 'cat calls >> "$VMM_RECORD"; kill -SEGV $$'
-        done = self.view("--real", "sh", "-c", script, status=139, env=environment)
-        assert "view: sh was ended by SIGSEGV\nview: 2 calls of CUDA: open sh.html" in done.stderr
+        done = self.view("--real", "sh", "-c", script, status=139)
+        assert "view: sh was ended by SIGSEGV\nview: 2 calls of CUDA: open sh.html" in done.err
