@@ -15,8 +15,6 @@ from vmmsim.trace.model import Machine
 from vmmsim.trace.recording import Recording
 from vmmsim.view.pictures import of_steps
 
-RECORDINGS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "recordings"
-
 
 class TestViews(ViewTest):
     @classmethod
@@ -156,7 +154,8 @@ class TestViews(ViewTest):
 
     def test_a_fault_of_a_real_program(self):
         """Nothing hides it, nothing is cut without a sign of that, and what is left out has its colour."""
-        file, _ = self.page_of(Recording.read(RECORDINGS / "generate.jsonl.gz"), "generate")
+        recorded = pathlib.Path(__file__).resolve().parents[2] / "docs" / "recordings" / "generate.jsonl.gz"
+        file, _ = self.page_of(Recording.read(recorded), "generate")
         self.at("", file, width=1280)
         assert self.page.locator(".vmm-number").inner_text() == "step 2867 of 2868 at 1.0125 s"
         assert self.button("✖ errors (2)").is_visible(), "a refusal that is answered counts as an error"
@@ -181,8 +180,9 @@ class TestViews(ViewTest):
             caption, tip = (self.page.locator(name) for name in (".vmm-caption", ".vmm-sight .vmm-tip"))
             assert tip.evaluate(edge, "top") > caption.evaluate(edge, "bottom"), "the fault's words are hidden"
             assert self.page.locator("[role=option]").evaluate_all(cut) == [], f"{width} pixels"
-            names = self.page.locator(".vmm-launched", has_text="vectorized_elem").locator(".vmm-brief span")
-            assert set(names.evaluate_all(cut)) <= {"<<<1024, 128>>>", "<<<1, 128>>>"}, f"{width} pixels"
+            names = self.page.locator(".vmm-launched .vmm-brief span:nth-child(2)")
+            assert "vectorized_elementwise_kernel" in names.all_inner_texts()
+            assert names.evaluate_all(cut) == [], f"{width} pixels: the end of a kernel's name is cut"
             assert self.page.locator(".vmm-source").bounding_box()["height"] > 70
 
     def test_what_a_step_shows(self):
@@ -193,7 +193,6 @@ class TestViews(ViewTest):
         assert self.page.locator(".vmm-ran").get_attribute("data-line") == "4"
         assert "▶ line 4 has just run" in self.page.locator(".vmm-where").inner_text()
         assert self.page.locator(".vmm-next").count() == 0, "the next call has no line"
-        assert "handle" in self.page.locator(".vmm-scroll svg").text_content()
         assert self.page.locator(".vmm-scroll .vmm-new").count() > 0, "what is new has no mark"
         search = self.search()
         where = search.bounding_box()
@@ -316,7 +315,6 @@ class TestViews(ViewTest):
         about = ranges.evaluate_all("(all) => all.map((one) => one.dataset.about)")
         ranges.first.hover(position={"x": 4, "y": 4})
         assert tip.inner_text() == about[0]
-        assert re.search(r"MiB[\s\S]*0x7", tip.inner_text())
         self.page.keyboard.press("Escape")  # the focus is nowhere
         assert not tip.is_visible()
         ranges.last.hover(position={"x": 4, "y": 4})

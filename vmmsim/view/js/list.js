@@ -97,12 +97,11 @@ class List {
     entry.style.top = `${index * this.row}px`;
     const of = this.data.processes > 1 ? [make("small", {}, `P${process + 1}`), " "] : [];
     if (step.stream) of.push(make("small", { class: "vmm-stream", title: "stream" }, `S${step.stream}`), " ");
-    // Of a kernel, whose name tells it from the others, the grid is cut first, then the middle of the name.
+    // Of a kernel the grid is cut first, then the beginning of its name: its end tells it from the others.
     const what = kind == "refused" ? brief.replace(/^(CUDA_ERROR_|cudaError)/, "")
       : step.is_launch ? brief.replace(/^(\w+::)+/, "") : brief;
-    const [name, grid = ""] = step.is_launch ? what.split(/(?=<<<)/) : [what];
-    const middle = step.is_launch ? Math.ceil(name.length / 2) : name.length;
-    const texts = [name.slice(0, middle), name.slice(middle), grid].filter(Boolean);
+    const [name, grid = ""] = what.split(/(?=<<<)/), end = Math.max(name.length - 34, 0);
+    const texts = step.is_launch ? [name.slice(0, end), name.slice(end), grid] : [what];
     const parts = [make("span", { class: "vmm-call" }, call), " ",
       make("span", { class: "vmm-brief" }, ...texts.map((text) => make("span", {}, text)))];
     const [library, own] = parts_of_owner(this.data.owners[owner]), by = library ? `${own} (${library})` : own;
