@@ -19,6 +19,7 @@ include_patterns = ["docs/*.md", "[0-9][0-9]_*/*.md", "labs/*.md", *of_the_tool]
 exclude_patterns = ["build*", ".*"]  # not entered: they can hold other copies of the pages
 own = "forge", "results", "search", "try_it", "views"
 extensions = ["myst_parser", "sphinx_copybutton", *(f"docs.extensions.{name}" for name in own)]
+myst_enable_extensions = ["attrs_inline"]  # for what extensions write, such as {.only-dark} behind a picture
 myst_heading_anchors = 3  # a link to a section works in the book as it does on a code forge
 nitpicky = True
 

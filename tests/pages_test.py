@@ -143,6 +143,21 @@ def test_the_page_has_a_section_for_each_step():
             assert program.name in shown, f"{page_file(program)}: no listing of {title}"
 
 
+def test_the_index_has_a_result_of_each_lesson():
+    """Its figures are those of the lesson's page, which shows recorded outputs."""
+
+    def figures(text):
+        return set(re.findall(r"\d[\d.,]*(?<=\d)", text.replace(",", "")))
+
+    index = (ROOT / "docs/index.md").read_text()
+    found = re.findall(r"^- \[[^]]*\]\(\.\./(\d\d_\w+)/README\.md\), (.*(?:\n  .*)*)", index, re.MULTILINE)
+    assert [lesson for lesson, _ in found] == [lesson.name for lesson in LESSONS]
+    for lesson, result in found:
+        assert "**" in result and figures(result), lesson
+        missing = figures(result) - figures((ROOT / lesson / "README.md").read_text())
+        assert not missing, f"{lesson}: {missing} of docs/index.md"
+
+
 def test_the_page_shows_the_recorded_output():
     for program in set(PROGRAMS) - set(BROKEN):
         page = page_of(program)
