@@ -102,7 +102,8 @@ void test_numbers() {
     return parsed.value;
   };
   CHECK(integer("12") == 12 && integer("0") == 0 && integer("0U") == 0 && integer("7U") == 7);
-  CHECK(integer("017") == 15 && integer("0x1F") == 31 && integer("0XfFU") == 255 && integer("0b101") == 5);
+  CHECK(integer("017") == 15 && integer("0x1F") == 31 && integer("0XfFU") == 255 && integer("0b101") == 5 &&
+        integer("0B11") == 3);
   CHECK(integer("-1640531535") == uint64_t(-1640531535) && integer("18446744073709551615") == ~uint64_t(0));
   CHECK(integer("-0x8000000000000000") == uint64_t(1) << 63 && integer("WARP_SZ") == 32);
   CHECK(integer("(1+2*3)") == 7 && integer("2*3+4*5-1") == 25 && integer("-(2+3)*~0") == 5 && integer("+4") == 4);
@@ -255,7 +256,7 @@ void test_scopes() {
 void test_functions() {
   const ptx::Module module = read(
       ".extern .func (.param .b32 r) vprintf (.param .b64 x, .param .b64 y);\n"
-      ".func (.param .align 8 .b8 r[16]) twice (.param .b32 x) .noreturn;\n"
+      ".weak .func (.param .align 8 .b8 r[16]) twice (.param .b32 x) .noreturn;\n"
       ".visible .entry k(.param .u64 .ptr .global .align 16 p, .param .align 4 .b8 b[12], .param .u8 c)\n"
       ".maxntid 16, 8, 2 .minnctapersm 2 .maxnreg 64 .pragma \"nounroll\";\n{ ret; }\n"
       ".weak .func (.param .align 8 .b8 r[16]) twice (.param .b32 x) { .pragma \"nounroll\";\n.loc 1 2 3\n"
@@ -275,6 +276,10 @@ void test_functions() {
   CHECK(module.functions[3].required_threads[0] == 32 && !module.functions[3].max_threads &&
         module.functions[3].parameters.empty());
   REFUSED(5, "'f' is defined twice", ".func f { ret; }\n.func f { ret; }");
+  REFUSED(5, "'f' is defined twice", ".func f { ret; }\n.func f;");
+  CHECK(!read(".visible .func f;\n.visible .func f { ret; }").functions[0].is_declared_only);
+  for (const char* const linkage : {"", ".extern ", ".weak "})
+    REFUSED(5, "Inconsistent redefinition", linkage + std::string(".func f;\n.visible .func f { ret; }"));
   REFUSED(4, "'x' is defined twice", ".func f(.param .b32 x, .param .b32 x);");
   REFUSED(4, "a parameter expected", ".entry f(.reg .b32 x);");
   REFUSED(4, "no directive of a function", ".entry f .maxthreads 3 {}");
@@ -391,6 +396,7 @@ void test_variables() {
   CHECK(parsed.linkage == ptx::Linkage::external && parsed.size == 0 && parsed.alignment == 16 &&
         parsed.space == ptx::Space::shared);
   CHECK(variable(".extern .global .u32 x; .visible .global .u32 x = 5;").initial.size() == 4);
+  CHECK(variable(".visible .global .u32 x = 5; .extern .global .u32 x;").initial.size() == 4);
   const ptx::Module several = read(".global .align 8 .u16 x, y[3] = {1}, z;");
   CHECK(several.variables.size() == 3 && several.variables[1].size == 6 && several.variables[2].alignment == 8);
 
