@@ -3,7 +3,6 @@
 #pragma once
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include <string>
 #include "memory/memory.h"
 #include "memory/page_table.h"
+#include "messages.h"
 
 namespace {
 
@@ -112,28 +112,11 @@ Peer start(const char* role, const char* word = "") {
   close(ends[1]);
   return {child, ends[0]};
 }
-void send(int socket, char word, int fd = -1) {
-  iovec data = {&word, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
-  msghdr header = {};
-  header.msg_iov = &data, header.msg_iovlen = 1;
-  if (fd >= 0) {
-    header.msg_control = control, header.msg_controllen = sizeof control;
-    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS, rights->cmsg_len = CMSG_LEN(sizeof fd);
-    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
-  }
-  EXPECT(sendmsg(socket, &header, MSG_NOSIGNAL) == 1);
-}
+void send(int socket, char word, int fd = -1) { EXPECT(send_message(socket, &word, 1, fd)); }
 int receive(int socket, char word) {
   char got = 0;
-  iovec data = {&got, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-  msghdr header = {};
-  header.msg_iov = &data, header.msg_iovlen = 1, header.msg_control = control, header.msg_controllen = sizeof control;
-  EXPECT(recvmsg(socket, &header, MSG_CMSG_CLOEXEC) == 1 && got == word);
-  int fd = -1;
-  if (const cmsghdr* rights = CMSG_FIRSTHDR(&header)) std::memcpy(&fd, CMSG_DATA(rights), sizeof fd);
+  int fd;
+  EXPECT(receive_message(socket, &got, 1, fd) && got == word);
   return fd;
 }
 int wait_for(pid_t child) {

@@ -286,23 +286,10 @@ static void dependencies() {
   cuStreamEndCapture(one, &graph);
 }
 
-static const struct {
-  const char* name;
-  void (*run)();
-} parts[] = {{"begins", begins},
-             {"ends", ends},
-             {"threads", threads},
-             {"into graphs", into_graphs},
-             {"dependencies", dependencies}};
+static const Section parts[] = {{"begins", begins},
+                                {"ends", ends},
+                                {"threads", threads},
+                                {"into graphs", into_graphs},
+                                {"dependencies", dependencies}};
 
-int main(int argc, char** argv) {
-  for (const auto& each : parts)
-    if (argc > 1 && argv[1] == std::string(each.name))
-      return note_crashes(argc > 2 ? argv[2] : ""), set_up(), each.run(), 0;
-  check::require_gpus(1);
-  for (const auto& each : parts) {
-    section(each.name);
-    run_part(each.name);
-  }
-  std::puts("OK");
-}
+int main(int argc, char** argv) { return run_parts(parts, argc, argv, set_up); }

@@ -326,33 +326,21 @@ static void loops() {
   ask_run("a handle without a default", graph);
 }
 
-static const struct {
-  const char* name;
-  void (*run)();
-} parts[] = {{"handles and nodes", handles},
-             {"bodies", bodies_may_have},
-             {"the graph", the_graph},
-             {"branches", branches},
-             {"loops", loops}};
+static const Section parts[] = {{"handles and nodes", handles},
+                                {"bodies", bodies_may_have},
+                                {"the graph", the_graph},
+                                {"branches", branches},
+                                {"loops", loops}};
 
-int main(int argc, char** argv) {
-  for (const auto& each : parts) {
-    if (argc < 2 || argv[1] != std::string(each.name)) continue;
-    note_crashes(argc > 2 ? argv[2] : "");
-    CHECK(cudaSetDevice(0));
-    CHECK(cudaFree(nullptr));
-    CHECK(cuCtxGetCurrent(&context));
-    CHECK(cudaMalloc(&list, 1024));
-    CHECK(cudaMemset(list, 0, 1024));
-    CHECK(cudaMalloc(&value, 1024));
-    CHECK(cuMemAlloc(&words, 1024));
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    return each.run(), 0;
-  }
-  check::require_gpus(1);
-  for (const auto& each : parts) {
-    section(each.name);
-    run_part(each.name);
-  }
-  std::puts("OK");
+static void set_up() {
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaFree(nullptr));
+  CHECK(cuCtxGetCurrent(&context));
+  CHECK(cudaMalloc(&list, 1024));
+  CHECK(cudaMemset(list, 0, 1024));
+  CHECK(cudaMalloc(&value, 1024));
+  CHECK(cuMemAlloc(&words, 1024));
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 }
+
+int main(int argc, char** argv) { return run_parts(parts, argc, argv, set_up); }

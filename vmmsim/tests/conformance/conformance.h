@@ -38,6 +38,15 @@ inline std::string listed(std::initializer_list<std::string> answers) {
   return all;
 }
 inline void section(const char* title) { std::printf("[%s]\n", title); }
+inline std::string yes(bool it) { return it ? "yes" : "no"; }
+
+// Of the programs NAME_peers: two GPUs, one of which reaches the other.
+inline void require_peers() {
+  check::require_gpus(2);
+  int reaches = 0;
+  CHECK(cudaDeviceCanAccessPeer(&reaches, 1, 0));
+  REQUIRE(reaches, "GPU 1 cannot reach GPU 0; use GPUs on one NVSwitch");
+}
 
 inline CUmemAllocationProp on_gpu(int gpu, unsigned types = CU_MEM_HANDLE_TYPE_NONE) {
   CUmemAllocationProp properties = {};
@@ -85,7 +94,15 @@ inline size_t free_bytes() {
 }
 inline std::string mib(long long bytes) { return std::to_string(bytes / (long long)MiB) + " MiB"; }
 
-// Runs this program again with these arguments, and waits. Returns how it ended: "exit 0", "signal 11".
+// How a process ended: "exit 0", "signal 11". Of any child if it is -1.
+inline std::string end_of(pid_t process) {
+  int status = 0;
+  if (waitpid(process, &status, 0) < 0) return "no child process";
+  return WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
+                             : "exit " + std::to_string(WEXITSTATUS(status));
+}
+
+// Runs this program again with these arguments, and waits. Returns how it ended.
 inline std::string run_again(const std::string& first, const std::string& second = "") {
   std::fflush(stdout);
   const pid_t child = fork();
@@ -93,22 +110,20 @@ inline std::string run_again(const std::string& first, const std::string& second
     execl("/proc/self/exe", "conformance", first.c_str(), second.empty() ? nullptr : second.c_str(), nullptr);
     _exit(126);
   }
-  int status = 0;
-  EXPECT(child > 0 && waitpid(child, &status, 0) == child, "no child process");
-  return WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                             : "exit " + std::to_string(WEXITSTATUS(status));
+  return end_of(child);
 }
 
-// The sections of a program, each a process of its own: [its name], its lines, and how it ended.
+// The sections of a program, each a process of its own that begins with `set_up`: [its name], its lines, how it ended.
 struct Section {
   const char* name;
   void (*run)();
 };
-template <size_t n> int run_sections(const Section (&sections)[n], int argc, char** argv) {
+template <size_t n>
+int run_sections(const Section (&sections)[n], int argc, char** argv, void (*set_up)() = [] {}) {
   std::setvbuf(stdout, nullptr, _IONBF, 0);  // what was said before a crash is not lost
   if (argc > 1) {
     for (const Section& each : sections)
-      if (argv[1] == std::string(each.name)) each.run();
+      if (argv[1] == std::string(each.name)) set_up(), each.run();
     return 0;
   }
   check::require_gpus(1);

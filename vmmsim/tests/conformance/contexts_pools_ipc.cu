@@ -33,7 +33,6 @@ static void store_when_open(int* p, int v) {
 static volatile __device__ int a_variable = 3;
 __global__ void read_variable(int* to) { *to = a_variable++; }
 
-static std::string yes(bool answer) { return answer ? "yes" : "no"; }
 static int value_at(const void* p) {
   int value = -1;
   CHECK(cudaMemcpy(&value, p, sizeof value, cudaMemcpyDefault));
@@ -486,14 +485,8 @@ static std::string run_two(int maker) {
   const pid_t first = start(std::to_string(maker).c_str(), to_opener[1], to_maker[0]);
   const pid_t second = start("opener", to_maker[1], to_opener[0]);
   for (int end : {to_opener[0], to_opener[1], to_maker[0], to_maker[1]}) close(end);
-  std::string ends;
-  for (pid_t child : {second, first}) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    ends += (ends.empty() ? "" : ", ") + (WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                                                              : "exit " + std::to_string(WEXITSTATUS(status)));
-  }
-  return ends;
+  const std::string end = end_of(second);
+  return end + ", " + end_of(first);
 }
 
 int main(int argc, char** argv) {

@@ -406,27 +406,15 @@ static void captured() {
   ask("set its attribute", [&] { return cuGraphKernelNodeSetAttribute(nodes[0], id, &value); });
 }
 
-static const struct {
-  const char* name;
-  void (*run)();
-} parts[] = {
+static const Section parts[] = {
     {"pairs", pairs}, {"behind", behind}, {"attributes", attributes}, {"edges", edges}, {"captured", captured}};
 
-int main(int argc, char** argv) {
-  for (const auto& each : parts) {
-    if (argc < 2 || argv[1] != std::string(each.name)) continue;
-    note_crashes(argc > 2 ? argv[2] : "");
-    CHECK(cudaSetDevice(0));
-    for (cudaStream_t* one : {&stream, &other}) CHECK(cudaStreamCreateWithFlags(one, cudaStreamNonBlocking));
-    CHECK(cudaMalloc(&board, sizeof *board));
-    CHECK(cudaEventCreate(&event));
-    load();
-    return each.run(), 0;
-  }
-  check::require_gpus(1);
-  for (const auto& each : parts) {
-    section(each.name);
-    run_part(each.name);
-  }
-  std::puts("OK");
+static void set_up() {
+  CHECK(cudaSetDevice(0));
+  for (cudaStream_t* one : {&stream, &other}) CHECK(cudaStreamCreateWithFlags(one, cudaStreamNonBlocking));
+  CHECK(cudaMalloc(&board, sizeof *board));
+  CHECK(cudaEventCreate(&event));
+  load();
 }
+
+int main(int argc, char** argv) { return run_parts(parts, argc, argv, set_up); }

@@ -123,10 +123,7 @@ static void set_limit(size_t size) {
   tell_limit("limit");
 }
 
-static const struct {
-  const char* what;
-  void (*run)();
-} cases[] = {
+static const Section cases[] = {
     {"sizes", [] { sizes<<<1, 1>>>(device_memory), tell("are there", 7); }},
     {"memory of each thread",
      [] {
@@ -227,17 +224,9 @@ static const struct {
      }},
 };
 
-int main(int argc, char** argv) {
-  check::require_gpus(1);
-  if (argc > 1) {
-    alarm(30);
-    CHECK(cudaSetDevice(0)), CHECK(cudaMalloc(&device_memory, most * 8)), CHECK(cudaMemset(device_memory, 0, most * 8));
-    cases[std::atoi(argv[1])].run();
-    return 0;
-  }
-  for (int i = 0; i < int(sizeof cases / sizeof *cases); ++i) {
-    section(cases[i].what);
-    say("end", run_again(std::to_string(i)));
-  }
-  std::puts("OK");
+static void set_up() {
+  alarm(30);
+  CHECK(cudaSetDevice(0)), CHECK(cudaMalloc(&device_memory, most * 8)), CHECK(cudaMemset(device_memory, 0, most * 8));
 }
+
+int main(int argc, char** argv) { return run_sections(cases, argc, argv, set_up); }

@@ -19,7 +19,6 @@ static void ask(const std::string& what, CUdeviceptr at, size_t size, int type =
   int fd = -1;
   if (say(what, try_get(&fd, at, size, type, flags)) == CUDA_SUCCESS) EXPECT(close(fd) == 0, "no descriptor");
 }
-static std::string yes(bool answer) { return answer ? "yes" : "no"; }
 static CUmemAllocationProp for_rdma() {
   CUmemAllocationProp properties = on_gpu(0);
   properties.allocFlags.gpuDirectRDMACapable = 1;

@@ -35,11 +35,9 @@ static Message receive(char word) {
   return got;
 }
 static void end(const char* who, pid_t child) {
-  int status = 0;
-  waitpid(child, &status, 0);
+  const std::string how = end_of(child);
   close(peer);
-  say(who, WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                               : "exit " + std::to_string(WEXITSTATUS(status)));
+  say(who, how);
 }
 
 static volatile int* shared_words() {

@@ -87,10 +87,7 @@ static void say_result() {
   std::printf("value: %x\n", value);
 }
 
-static const struct {
-  const char* what;
-  void (*run)();
-} cases[] = {
+static const Section cases[] = {
     {"aligned accesses",
      [] {
        load_at<short><<<1, 1>>>(memory, 2, result), finish("load 2 at 2"), load_at<int><<<1, 1>>>(memory, 4, result);
@@ -189,20 +186,12 @@ static const struct {
      }},
 };
 
-int main(int argc, char** argv) {
-  if (argc > 1) {
-    CHECK(cudaSetDevice(0)), CHECK(cudaMalloc(&result, 4096));
-    const CUdeviceptr address = reserve(3 * page) + page;
-    map_new(address, page);
-    CHECK(cuMemsetD8(address, 0, page));
-    memory = reinterpret_cast<char*>(address);
-    cases[std::atoi(argv[1])].run();
-    return 0;
-  }
-  check::require_gpus(1);
-  for (int i = 0; i < int(sizeof cases / sizeof *cases); ++i) {
-    section(cases[i].what);
-    say("end", run_again(std::to_string(i)));
-  }
-  std::puts("OK");
+static void set_up() {
+  CHECK(cudaSetDevice(0)), CHECK(cudaMalloc(&result, 4096));
+  const CUdeviceptr address = reserve(3 * page) + page;
+  map_new(address, page);
+  CHECK(cuMemsetD8(address, 0, page));
+  memory = reinterpret_cast<char*>(address);
 }
+
+int main(int argc, char** argv) { return run_sections(cases, argc, argv, set_up); }

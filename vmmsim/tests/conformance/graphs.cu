@@ -17,7 +17,6 @@ __global__ void sum(int* to, const int* from, const size_t* count) {
 __global__ void seldom(int* to) { *to = 1; }
 __global__ void hardly(int* to) { *to = 2; }
 
-static std::string yes(bool it) { return it ? "yes" : "no"; }
 static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
 
 // What every question finds. `origin` captures; `alone` never does; `blocking` is like stream 0's other streams.

@@ -247,30 +247,18 @@ static void moved() {
 #endif
 }
 
-static const struct {
-  const char* name;
-  void (*run)();
-} parts[] = {{"edits of a graph that keeps its memory", [] { edits(false); }},
-             {"edits of one that frees it", [] { edits(true); }},
-             {"instances of a graph that keeps its memory", [] { instances(false); }},
-             {"instances of one that frees it", [] { instances(true); }},
-             {"one allocates, another frees", two_graphs},
-             {"children that are moved", moved}};
+static const Section parts[] = {{"edits of a graph that keeps its memory", [] { edits(false); }},
+                                {"edits of one that frees it", [] { edits(true); }},
+                                {"instances of a graph that keeps its memory", [] { instances(false); }},
+                                {"instances of one that frees it", [] { instances(true); }},
+                                {"one allocates, another frees", two_graphs},
+                                {"children that are moved", moved}};
 
-int main(int argc, char** argv) {
-  for (const auto& each : parts) {
-    if (argc < 2 || argv[1] != std::string(each.name)) continue;
-    note_crashes(argc > 2 ? argv[2] : "");
-    CHECK(cudaSetDevice(0));
-    CHECK(cudaFree(nullptr));
-    CHECK(cuMemAlloc(&words, 1024));
-    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    return each.run(), 0;
-  }
-  check::require_gpus(1);
-  for (const auto& each : parts) {
-    section(each.name);
-    run_part(each.name);
-  }
-  std::puts("OK");
+static void set_up() {
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaFree(nullptr));
+  CHECK(cuMemAlloc(&words, 1024));
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 }
+
+int main(int argc, char** argv) { return run_parts(parts, argc, argv, set_up); }

@@ -4,8 +4,6 @@
 
 constexpr size_t most = 1 << 19, at_once = 1 << 12;
 
-static std::string yes(bool answer) { return answer ? "yes" : "no"; }
-
 // Maps an allocation side by side until something is refused. Returns how many mappings are open.
 static size_t map_until_refused(CUmemGenericAllocationHandle handle, size_t size, size_t limit, CUdeviceptr* next) {
   const CUmemAccessDesc to_gpu = access_of(0);

@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // What NVML says of the machine and its GPUs, beside what the driver says: what programs ask of it that place their
-// memory and threads by GPU. Its header is in no package of the toolkit, so what it declares stands here.
-#include "conformance.h"
+// memory and threads by GPU.
+#include "nvml.h"
 
-#include <dlfcn.h>
-
-using Device = struct nvmlDevice_st*;
-struct Pci {
-  char legacy[16];
-  unsigned domain, bus, device, id, subsystem;
-  char text[32];
-};
 struct Memory {
   unsigned long long total, free, used;
 };
@@ -32,21 +24,6 @@ struct Fabric2 {
   unsigned char state;
   unsigned health;
 };
-
-template <class... Arguments> static int ask(const char* name, Arguments... arguments) {
-  static void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-  EXPECT(library, "%s", dlerror());
-  const auto call = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
-  EXPECT(call, "NVML has no %s", name);
-  return call(arguments...);
-}
-static const char* words(int error) {
-  static const auto call =
-      reinterpret_cast<const char* (*)(int)>(dlsym(dlopen("libnvidia-ml.so.1", RTLD_NOW), "nvmlErrorString"));
-  return call(error);
-}
-static void show(const std::string& what, int answer) { say(what, std::to_string(answer) + ", " + words(answer)); }
-static void show(const std::string& what, bool holds) { say(what, std::string(holds ? "yes" : "no")); }
 
 static std::string uuid_of(CUdevice device) {
   CUuuid uuid;

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: MIT-0
-// What NVML says that cuda.core.system asks for: of the driver's branch, of BAR1, of PCI, of what a GPU is. Its header
-// is in no package of the toolkit, so what it declares stands here. Left out: a null device, at which some of these
-// calls end the process.
-#include "conformance.h"
+// What NVML says that cuda.core.system asks for: of the driver's branch, of BAR1, of PCI, of what a GPU is. Left
+// out: a null device, at which some of these calls end the process.
+#include "nvml.h"
 
-#include <dlfcn.h>
-
-using Device = struct nvmlDevice_st*;
 struct Branch {
   unsigned version;
   char text[80];
@@ -14,30 +10,10 @@ struct Branch {
 struct Bar {
   unsigned long long total, free, used;
 };
-struct Pci {
-  char legacy[16];
-  unsigned domain, bus, device, id, subsystem;
-  char text[32];
-};
 struct VersionedPci {
   unsigned version, domain, bus, device, id, subsystem, base_class, sub_class;
   char text[32];
 };
-
-template <class... Arguments> static int ask(const char* name, Arguments... arguments) {
-  static void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-  EXPECT(library, "%s", dlerror());
-  const auto call = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
-  EXPECT(call, "NVML has no %s", name);
-  return call(arguments...);
-}
-static const char* words(int error) {
-  static const auto call =
-      reinterpret_cast<const char* (*)(int)>(dlsym(dlopen("libnvidia-ml.so.1", RTLD_NOW), "nvmlErrorString"));
-  return call(error);
-}
-static void show(const std::string& what, int answer) { say(what, std::to_string(answer) + ", " + words(answer)); }
-static void show(const std::string& what, bool holds) { say(what, std::string(holds ? "yes" : "no")); }
 
 static Device device = nullptr;
 

@@ -12,7 +12,6 @@ __global__ void await(const volatile int* p, int v) { while (*p != v); }
 static __device__ int cell = 3;
 __global__ void count(int* to) { *to = atomicAdd(&cell, 1); }
 
-static std::string yes(bool answer) { return answer ? "yes" : "no"; }
 static void on(int gpu) { CHECK(cudaSetDevice(gpu)); }
 static void finish(const std::string& what) { say(what, cudaDeviceSynchronize()); }
 static int value_at(const void* p) {
@@ -266,10 +265,7 @@ static void ipc() {
   say("value", std::to_string(value_at(memory[0])));
 }
 
-static const struct {
-  const char* what;
-  void (*run)();
-} cases[] = {
+static const Section cases[] = {
     {"streams of the other GPU", streams},
     {"launches in a stream of the other GPU", launches},
     {"events of the other GPU", events},
@@ -284,22 +280,10 @@ static const struct {
     {"legacy IPC", ipc},
 };
 
+static void set_up() { prepare(); }
+
 int main(int argc, char** argv) {
-  setvbuf(stdout, nullptr, _IOLBF, 0);
-  const int count = sizeof cases / sizeof *cases;
   if (argc > 2) return ends[0] = atoi(argv[2]), opener(), 0;
-  if (argc > 1) {
-    prepare();
-    cases[atoi(argv[1])].run();
-    return 0;
-  }
-  check::require_gpus(2);
-  int reaches = 0;
-  CHECK(cudaDeviceCanAccessPeer(&reaches, 1, 0));
-  REQUIRE(reaches, "GPU 1 cannot reach GPU 0; use GPUs on one NVSwitch");
-  for (int i = 0; i < count; ++i) {
-    section(cases[i].what);
-    say("end", run_again(std::to_string(i)));
-  }
-  std::printf("OK\n");
+  if (argc == 1) require_peers();
+  return run_sections(cases, argc, argv, set_up);
 }

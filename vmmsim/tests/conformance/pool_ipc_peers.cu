@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "messages.h"
+
 using Pool = cudaMemPool_t;
 using Data = cudaMemPoolPtrExportData;
 static const auto fd_type = cudaMemHandleTypePosixFileDescriptor;
@@ -59,26 +61,12 @@ struct Message {
 static int peer;  // the socket to the other process
 
 static void send(const Message& message) {
-  iovec bytes = {const_cast<Message*>(&message), sizeof message};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header = {};
-  header.msg_iov = &bytes, header.msg_iovlen = 1;
-  if (message.fd >= 0) {
-    header.msg_control = control, header.msg_controllen = sizeof control;
-    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS, rights->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(rights), &message.fd, sizeof(int));
-  }
-  EXPECT(sendmsg(peer, &header, MSG_NOSIGNAL) == sizeof message, "nobody is there");
+  EXPECT(send_message(peer, &message, sizeof message, message.fd), "nobody is there");
 }
 static bool receive(Message& message) {
-  iovec bytes = {&message, sizeof message};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-  msghdr header = {};
-  header.msg_iov = &bytes, header.msg_iovlen = 1, header.msg_control = control, header.msg_controllen = sizeof control;
-  if (recvmsg(peer, &header, MSG_CMSG_CLOEXEC) != sizeof message) return false;
-  message.fd = -1;
-  if (const cmsghdr* const rights = CMSG_FIRSTHDR(&header)) std::memcpy(&message.fd, CMSG_DATA(rights), sizeof(int));
+  int fd;
+  if (!receive_message(peer, &message, sizeof message, fd)) return false;
+  message.fd = fd;
   return true;
 }
 

@@ -14,7 +14,6 @@ static int* result;
 static cudaMemPool_t pool;
 static cudaStream_t stream[2];
 
-static std::string yes(bool answer) { return answer ? "yes" : "no"; }
 static char* take(size_t size, cudaStream_t in = 0) {
   void* got = nullptr;
   if (cudaMallocAsync(&got, size, in) != cudaSuccess) cudaGetLastError();
@@ -285,10 +284,7 @@ static void plain_free() {
   CHECK(cudaFree(q)), say_pool("pool");
 }
 
-static const struct {
-  const char* what;
-  void (*run)();
-} cases[] = {
+static const Section cases[] = {
     {"in a row", in_a_row},
     {"many small ones", many},
     {"freed and taken again", again},
@@ -322,22 +318,12 @@ static const struct {
     {"cudaFree", plain_free},
 };
 
-int main(int argc, char** argv) {
-  setvbuf(stdout, nullptr, _IOLBF, 0);
-  const int count = sizeof cases / sizeof *cases;
-  if (argc > 1) {
-    alarm(20);
-    CHECK(cudaSetDevice(0)), CHECK(cudaMalloc(&result, 4 * MiB));
-    CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
-    for (auto& each : stream) CHECK(cudaStreamCreateWithFlags(&each, cudaStreamNonBlocking));
-    load<<<1, 1>>>(result, result), CHECK(cudaMemset(result, 1, 4)), await<<<1, 1>>>(result), finish();
-    cases[atoi(argv[1])].run();
-    return 0;
-  }
-  check::require_gpus(1);
-  for (int i = 0; i < count; ++i) {
-    section(cases[i].what);
-    say("end", run_again(std::to_string(i)));
-  }
-  std::printf("OK\n");
+static void set_up() {
+  alarm(20);
+  CHECK(cudaSetDevice(0)), CHECK(cudaMalloc(&result, 4 * MiB));
+  CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
+  for (auto& each : stream) CHECK(cudaStreamCreateWithFlags(&each, cudaStreamNonBlocking));
+  load<<<1, 1>>>(result, result), CHECK(cudaMemset(result, 1, 4)), await<<<1, 1>>>(result), finish();
 }
+
+int main(int argc, char** argv) { return run_sections(cases, argc, argv, set_up); }

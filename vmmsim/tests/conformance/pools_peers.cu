@@ -10,7 +10,6 @@ static int* result[2];
 static cudaMemPool_t pool;  // the default one of GPU 0
 static char *p, *q;         // of a pool of GPU 0
 
-static std::string yes(bool answer) { return answer ? "yes" : "no"; }
 static std::string gpu_name(int gpu) { return "GPU " + std::to_string(gpu); }
 static void on(int gpu) { CHECK(cudaSetDevice(gpu)); }
 static cudaError_t tell(const std::string& what, cudaError_t answer) {
@@ -297,10 +296,7 @@ int main(int argc, char** argv) {
     else mine.run();
     return 0;
   }
-  check::require_gpus(2);
-  int reaches = 0;
-  CHECK(cudaDeviceCanAccessPeer(&reaches, 1, 0));
-  REQUIRE(reaches, "GPU 1 cannot reach GPU 0; use GPUs on one NVSwitch");
+  require_peers();
   for (int i = 0; i < count; ++i) {
     section(cases[i].what);
     say("end", run_again(std::to_string(i)));

@@ -9,15 +9,6 @@
 
 constexpr unsigned patience = 20;  // seconds that a section takes at most; a process that it starts has half of them
 
-inline const char* yes(bool is_so) { return is_so ? "yes" : "no"; }
-
-inline std::string end_of(pid_t process) {  // -1: of any child
-  int status = 0;
-  if (waitpid(process, &status, 0) < 0) return "no child process";
-  return WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                             : "exit " + std::to_string(WEXITSTATUS(status));
-}
-
 // Does it in a child that is forked, and says how that ended.
 template <class Work> std::string in_child(Work work) {
   std::fflush(stdout);

@@ -6,7 +6,8 @@
 #include <cstdint>
 
 #include <fcntl.h>
-#include <sys/socket.h>
+
+#include "messages.h"
 
 using Handle = CUmemGenericAllocationHandle;
 static const CUmemAllocationHandleType fd_type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -18,38 +19,21 @@ __global__ void store(volatile int* p, int v) { *p = v; }
 static int peer;  // the socket to the other process
 
 static void send(char word, int fd = -1) {
-  iovec data = {&word, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
-  msghdr header = {};
-  header.msg_iov = &data, header.msg_iovlen = 1;
-  if (fd >= 0) {
-    header.msg_control = control, header.msg_controllen = sizeof control;
-    cmsghdr* rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET, rights->cmsg_type = SCM_RIGHTS, rights->cmsg_len = CMSG_LEN(sizeof fd);
-    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
-  }
   std::fflush(stdout);
-  EXPECT(sendmsg(peer, &header, MSG_NOSIGNAL) == 1, "nobody is there");
+  EXPECT(send_message(peer, &word, 1, fd), "nobody is there");
 }
 static int receive(char word) {
   char got = 0;
-  iovec data = {&got, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-  msghdr header = {};
-  header.msg_iov = &data, header.msg_iovlen = 1, header.msg_control = control, header.msg_controllen = sizeof control;
-  const ssize_t bytes = recvmsg(peer, &header, MSG_CMSG_CLOEXEC);
-  EXPECT(bytes == 1 && got == word, "waited for '%c', got '%c'", word, got);
-  int fd = -1;
-  if (const cmsghdr* rights = CMSG_FIRSTHDR(&header)) std::memcpy(&fd, CMSG_DATA(rights), sizeof fd);
+  int fd;
+  const bool has_come = receive_message(peer, &got, 1, fd);
+  EXPECT(has_come && got == word, "waited for '%c', got '%c'", word, got);
   return fd;
 }
 
 static std::string end(pid_t child) {
-  int status = 0;
-  waitpid(child, &status, 0);
+  const std::string how = end_of(child);
   close(peer);
-  return WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                             : "exit " + std::to_string(WEXITSTATUS(status));
+  return how;
 }
 
 static size_t before;
@@ -235,10 +219,7 @@ static void parent() {
     std::fflush(stdout);
     _exit(0);
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  say("child", WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
-                                   : "exit " + std::to_string(WEXITSTATUS(status)));
+  say("child", end_of(child));
   say("the parent goes on", cudaDeviceSynchronize());
   std::printf("OK\n");
 }

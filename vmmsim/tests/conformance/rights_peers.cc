@@ -299,10 +299,7 @@ int main(int argc, char** argv) {
     else use(uses[number - count].memory, uses[number - count].steps);
     return 0;
   }
-  check::require_gpus(2);
-  int reaches = 0;
-  CHECK(cudaDeviceCanAccessPeer(&reaches, 1, 0));
-  REQUIRE(reaches, "GPU 1 cannot reach GPU 0; use GPUs on one NVSwitch");
+  require_peers();
   for (int i = 0; i < in_all; ++i) {
     section(i < count ? cases[i].what : uses[i - count].memory);
     say("end", run_again(std::to_string(i)));

@@ -33,7 +33,6 @@ __global__ void wait_for(volatile int* flag) {
 __global__ void stop() { __trap(); }
 __global__ void set_symbols() { table[3] = constants[2] + cell; }
 
-static std::string yes(bool it) { return it ? "yes" : "no"; }
 static void number(const std::string& what, long long it) { say(what, std::to_string(it)); }
 static void last(const std::string& what) { say("  last error after " + what, cudaGetLastError()); }
 

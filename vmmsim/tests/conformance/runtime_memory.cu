@@ -9,7 +9,6 @@ __global__ void wait_for(volatile int* flag) {
   }
 }
 
-static std::string yes(bool it) { return it ? "yes" : "no"; }
 static void number(const std::string& what, long long it) { say(what, std::to_string(it)); }
 static void last(const std::string& what) { say("  last error after " + what, cudaGetLastError()); }
 

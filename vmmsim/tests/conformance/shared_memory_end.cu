@@ -49,10 +49,7 @@ static void ask(void (*kernel)(unsigned, Access, volatile unsigned*, unsigned), 
   say("what faults is at", std::to_string(*reached));
 }
 
-static const struct {
-  const char* name;
-  void (*ask)();
-} questions[] = {
+static const Section questions[] = {
     {"none", [] { ask(without_static, 0); }},
     {"dynamic 4", [] { ask(without_static, 4); }},
     {"dynamic 28", [] { ask(without_static, 28); }},
@@ -69,13 +66,4 @@ static const struct {
     {"static 1020, dynamic 1020", [] { ask(with_static<1020>, 1020); }},
 };
 
-int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IONBF, 0);
-  if (argc > 1) return questions[atoi(argv[1])].ask(), 0;
-  check::require_gpus(1);
-  for (size_t i = 0; i < sizeof questions / sizeof *questions; ++i) {
-    section(questions[i].name);
-    say("end", run_again(std::to_string(i)));
-  }
-  std::puts("OK");
-}
+int main(int argc, char** argv) { return run_sections(questions, argc, argv); }

@@ -43,8 +43,6 @@ __global__ void double_all(int* data, int count) {
   for (int i = int(blockIdx.x * blockDim.x + threadIdx.x); i < count; i += int(gridDim.x * blockDim.x)) data[i] *= 2;
 }
 
-static std::string yes(bool it) { return it ? "yes" : "no"; }
-
 // Memory that host and GPU both see at once, zeros.
 static volatile int* shared_words(int count) {
   int* words;

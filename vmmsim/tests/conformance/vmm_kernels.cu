@@ -34,10 +34,7 @@ static void say_value() {
   say("loaded", answer ? check::name(answer) : std::to_string(value));
 }
 
-static const struct {
-  const char* what;
-  void (*run)();
-} cases[] = {
+static const Section cases[] = {
     {"open memory",
      [] {
        map_new(a, page), CHECK(cuMemsetD8(a, 0, page));
@@ -181,20 +178,11 @@ static const struct {
     {"another process, after all these faults", [] { map_new(a, page), try_store(0), try_load(0), say_value(); }},
 };
 
-int main(int argc, char** argv) {
-  const int count = sizeof cases / sizeof *cases;
-  if (argc > 1) {
-    CHECK(cuInit(0));
-    CHECK(cudaSetDevice(0));
-    CHECK(cudaMalloc(&result, sizeof *result));
-    a = reserve(16 * MiB);
-    cases[atoi(argv[1])].run();
-    return 0;
-  }
-  check::require_gpus(1);
-  for (int i = 0; i < count; ++i) {
-    section(cases[i].what);
-    say("end", run_again(std::to_string(i)));
-  }
-  std::printf("OK\n");
+static void set_up() {
+  CHECK(cuInit(0));
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaMalloc(&result, sizeof *result));
+  a = reserve(16 * MiB);
 }
+
+int main(int argc, char** argv) { return run_sections(cases, argc, argv, set_up); }

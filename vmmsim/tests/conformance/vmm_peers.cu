@@ -37,10 +37,7 @@ static void try_load(int gpu, size_t offset = 0) {
     say("loaded", std::to_string(value));
 }
 
-static const struct {
-  const char* what;
-  void (*run)();
-} cases[] = {
+static const Section cases[] = {
     {"open to the owner: store by the peer", [] { set(0, page, 0, 3), say_access(), try_store(0), try_store(1); }},
     {"peer access enabled, open to the owner: store by the peer",
      [] { on(1), say("enable", cudaDeviceEnablePeerAccess(0, 0)), set(0, page, 0, 3), say_access(), try_store(1); }},
@@ -155,23 +152,14 @@ static const struct {
      }},
 };
 
+static void set_up() {
+  CHECK(cuInit(0));
+  for (int gpu : {1, 0}) CHECK(cudaSetDevice(gpu)), CHECK(cudaMalloc(&result[gpu], sizeof(int)));
+  a = reserve(16 * MiB);
+  map_new(a, page, 0);
+}
+
 int main(int argc, char** argv) {
-  const int count = sizeof cases / sizeof *cases;
-  if (argc > 1) {
-    CHECK(cuInit(0));
-    for (int gpu : {1, 0}) CHECK(cudaSetDevice(gpu)), CHECK(cudaMalloc(&result[gpu], sizeof(int)));
-    a = reserve(16 * MiB);
-    map_new(a, page, 0);
-    cases[atoi(argv[1])].run();
-    return 0;
-  }
-  check::require_gpus(2);
-  int reaches = 0;
-  CHECK(cudaDeviceCanAccessPeer(&reaches, 1, 0));
-  REQUIRE(reaches, "GPU 1 cannot reach GPU 0; use GPUs on one NVSwitch");
-  for (int i = 0; i < count; ++i) {
-    section(cases[i].what);
-    say("end", run_again(std::to_string(i)));
-  }
-  std::printf("OK\n");
+  if (argc == 1) require_peers();
+  return run_sections(cases, argc, argv, set_up);
 }
