@@ -13,6 +13,11 @@ static std::string procedure(const char* name, int version) {
   const CUresult result = cuGetProcAddress(name, &address, version, 0, &status);
   return plain(result) + ", " + (address ? "an address" : "null") + ", status " + std::to_string(int(status));
 }
+static const char* text_of(CUresult error) {
+  const char* text = nullptr;
+  CHECK(cuGetErrorString(error, &text));
+  return text;
+}
 // Attributes that differ from machine to machine, and those of what is not simulated, which a simulated GPU denies.
 static bool is_left_out(int attribute) {
   constexpr int differ[] = {CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
@@ -90,30 +95,10 @@ static const Question questions[] = {
           const CUresult r = cuGetErrorName(CUresult(4711), &s);
           return plain(r) + (s ? ", a text" : ", null");
         }()),
-    ASK("text of error 999",
-        [] {
-          const char* s;
-          CHECK(cuGetErrorString(CUDA_ERROR_UNKNOWN, &s));
-          return s;
-        }()),
-    ASK("text of error 202",
-        [] {
-          const char* s;
-          CHECK(cuGetErrorString(CUDA_ERROR_CONTEXT_ALREADY_CURRENT, &s));
-          return s;
-        }()),
-    ASK("text of error 701",
-        [] {
-          const char* s;
-          CHECK(cuGetErrorString(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, &s));
-          return s;
-        }()),
-    ASK("text of error 709",
-        [] {
-          const char* s;
-          CHECK(cuGetErrorString(CUDA_ERROR_CONTEXT_IS_DESTROYED, &s));
-          return s;
-        }()),
+    ASK("text of error 999", text_of(CUDA_ERROR_UNKNOWN)),
+    ASK("text of error 202", text_of(CUDA_ERROR_CONTEXT_ALREADY_CURRENT)),
+    ASK("text of error 701", text_of(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)),
+    ASK("text of error 709", text_of(CUDA_ERROR_CONTEXT_IS_DESTROYED)),
     ASK("text of error 916",
         [] {
           const char* s = "none";
@@ -192,23 +177,11 @@ static const Question questions[] = {
           return both(first, cuCtxSynchronize());
         }()),
     CALL("free another context's memory",
-         [] {
-           CUcontext c;
-           CUdeviceptr p;
-           CHECK(cuCtxCreate(&c, nullptr, 0, gpu));
-           CHECK(cuMemAlloc(&p, 8));
-           CHECK(cuCtxSetCurrent(context));
-           return cuMemFree(p);
-         }()),
+         (CHECK(cuCtxCreate(&a_context, nullptr, 0, gpu)), CHECK(cuMemAlloc(&address, 8)),
+          CHECK(cuCtxSetCurrent(context)), cuMemFree(address))),
     CALL("launch in another context's stream",
-         [] {
-           CUcontext c;
-           CUstream s;
-           CHECK(cuCtxCreate(&c, nullptr, 0, gpu));
-           CHECK(cuStreamCreate(&s, 0));
-           CHECK(cuCtxSetCurrent(context));
-           return cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, s, nullptr, nullptr);
-         }()),
+         (CHECK(cuCtxCreate(&a_context, nullptr, 0, gpu)), CHECK(cuStreamCreate(&a_stream, 0)),
+          CHECK(cuCtxSetCurrent(context)), cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, a_stream, nullptr, nullptr))),
     CALL("launch another context's function",
          [] {
            CUcontext c;
@@ -218,24 +191,12 @@ static const Question questions[] = {
            return r;
          }()),
     CALL("record another context's event",
-         [] {
-           CUcontext c;
-           CUevent e;
-           CHECK(cuCtxCreate(&c, nullptr, 0, gpu));
-           CHECK(cuEventCreate(&e, 0));
-           CHECK(cuCtxSetCurrent(context));
-           return cuEventRecord(e, stream);
-         }()),
+         (CHECK(cuCtxCreate(&a_context, nullptr, 0, gpu)), CHECK(cuEventCreate(&an_event, 0)),
+          CHECK(cuCtxSetCurrent(context)), cuEventRecord(an_event, stream))),
     CALL("wait for another context's event",
-         [] {
-           CUcontext c;
-           CUevent e;
-           CHECK(cuCtxCreate(&c, nullptr, 0, gpu));
-           CHECK(cuEventCreate(&e, 0));
-           CHECK(cuEventRecord(e, nullptr));
-           CHECK(cuCtxSetCurrent(context));
-           return cuStreamWaitEvent(stream, e, 0);
-         }()),
+         (CHECK(cuCtxCreate(&a_context, nullptr, 0, gpu)), CHECK(cuEventCreate(&an_event, 0)),
+          CHECK(cuEventRecord(an_event, nullptr)), CHECK(cuCtxSetCurrent(context)),
+          cuStreamWaitEvent(stream, an_event, 0))),
     ASK("limit: stack", limit(CU_LIMIT_STACK_SIZE)),
     ASK("limit: printf", limit(CU_LIMIT_PRINTF_FIFO_SIZE)),
     ASK("limit: heap", limit(CU_LIMIT_MALLOC_HEAP_SIZE)),
@@ -263,15 +224,9 @@ static const Question questions[] = {
 // Each has a process of its own.
 static const Question endings[] = {
     CALL("release the primary context too often",
-         [] {
-           CHECK(cuDevicePrimaryCtxRelease(gpu));
-           return cuDevicePrimaryCtxRelease(gpu);
-         }()),
+         (CHECK(cuDevicePrimaryCtxRelease(gpu)), cuDevicePrimaryCtxRelease(gpu))),
     CALL("synchronize after the primary context's release",
-         [] {
-           CHECK(cuDevicePrimaryCtxRelease(gpu));
-           return cuCtxSynchronize();
-         }()),
+         (CHECK(cuDevicePrimaryCtxRelease(gpu)), cuCtxSynchronize())),
     ASK("is the released primary context active",
         [] {
           unsigned f;
@@ -281,26 +236,12 @@ static const Question endings[] = {
           return shown(r, active);
         }()),
     VALUE("is the retained primary context active", number, cuDevicePrimaryCtxGetState(gpu, &word, &number)),
-    CALL("synchronize after the primary context's reset",
-         [] {
-           CHECK(cuDevicePrimaryCtxReset(gpu));
-           return cuCtxSynchronize();
-         }()),
-    CALL("free after the primary context's reset",
-         [] {
-           CHECK(cuDevicePrimaryCtxReset(gpu));
-           return cuMemFree(memory);
-         }()),
+    CALL("synchronize after the primary context's reset", (CHECK(cuDevicePrimaryCtxReset(gpu)), cuCtxSynchronize())),
+    CALL("free after the primary context's reset", (CHECK(cuDevicePrimaryCtxReset(gpu)), cuMemFree(memory))),
     CALL("unmap after the primary context's reset",
-         [] {
-           CHECK(cuDevicePrimaryCtxReset(gpu));
-           return cuMemUnmap(mapping, 4 * MiB);
-         }()),
+         (CHECK(cuDevicePrimaryCtxReset(gpu)), cuMemUnmap(mapping, 4 * MiB))),
     CALL("release a handle after the primary context's reset",
-         [] {
-           CHECK(cuDevicePrimaryCtxReset(gpu));
-           return cuMemRelease(handle);
-         }()),
+         (CHECK(cuDevicePrimaryCtxReset(gpu)), cuMemRelease(handle))),
     ASK("retain after the reset, allocate",
         [] {
           CHECK(cuDevicePrimaryCtxReset(gpu));
@@ -309,12 +250,8 @@ static const Question endings[] = {
           const CUresult r = cuDevicePrimaryCtxRetain(&c, gpu);
           return plain(r) + (c == context ? ", the same" : ", another") + ", then " + plain(cuMemAlloc(&p, 8));
         }()),
-    CALL("unload a module, launch its function's neighbour",
-         [] {
-           CHECK(cuModuleUnload(module));
-           return cuCtxSynchronize();
-         }()),
-    ASK("unload a library, its kernel's name is gone", [] { return plain(cuLibraryUnload(library)); }()),
+    CALL("unload a module, launch its function's neighbour", (CHECK(cuModuleUnload(module)), cuCtxSynchronize())),
+    ASK("unload a library, its kernel's name is gone", plain(cuLibraryUnload(library))),
     ASK("cuMemAlloc's memory and a destroyed context",
         [] {
           CUcontext c;

@@ -115,25 +115,15 @@ static const Question questions[] = {
         }()),
     CALL("a variable that is not there", cuModuleGetGlobal(&address, nullptr, module, "absent")),
     CALL("a variable to null", cuModuleGetGlobal(nullptr, nullptr, module, "table")),
-    CALL("memory type of a variable",
-         [] {
-           CUdeviceptr p;
-           unsigned n;
-           CHECK(cuModuleGetGlobal(&p, nullptr, module, "table"));
-           return cuPointerGetAttribute(&n, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p);
-         }()),
+    CALL("memory type of a variable", (CHECK(cuModuleGetGlobal(&address, nullptr, module, "table")),
+                                       cuPointerGetAttribute(&word, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address))),
     CALL("unload the null module", cuModuleUnload(nullptr)),
     CALL("load a null library", cuLibraryLoadData(&a_library, nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0)),
     CALL("a kernel that is not there", cuLibraryGetKernel(&a_kernel, library, "absent")),
     CALL("a kernel of the null library", cuLibraryGetKernel(&a_kernel, nullptr, "other")),
     VALUE("kernels of the library", word, cuLibraryGetKernelCount(&word, library)),
     CALL("the library's module", cuLibraryGetModule(&a_module, library)),
-    CALL("unload the library's module",
-         [] {
-           CUmodule m;
-           CHECK(cuLibraryGetModule(&m, library));
-           return cuModuleUnload(m);
-         }()),
+    CALL("unload the library's module", (CHECK(cuLibraryGetModule(&a_module, library)), cuModuleUnload(a_module))),
     CALL("a variable of the library that is not there", cuLibraryGetGlobal(&address, nullptr, library, "absent")),
     CALL("unload the null library", cuLibraryUnload(nullptr)),
     ASK("name of the kernel",
@@ -200,10 +190,8 @@ static const Question questions[] = {
     ASK("launch with 10 KiB dynamic beside 40000 bytes", launch(sharing, 1, 1, 1, 1, 1, 10240)),
     ASK("launch with 9 KB dynamic beside 40000 bytes", launch(sharing, 1, 1, 1, 1, 1, 9000)),
     ASK("launch with 64 KiB dynamic, allowed",
-        [] {
-          CHECK(cuFuncSetAttribute(nothing, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 65536));
-          return launch(nothing, 1, 1, 1, 1, 1, 65536);
-        }()),
+        (CHECK(cuFuncSetAttribute(nothing, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 65536)),
+         launch(nothing, 1, 1, 1, 1, 1, 65536))),
     ASK("launch without the parameters", launch(store, 1, 1, 1, 1, 1)),
     ASK("launch with parameters",
         [] {

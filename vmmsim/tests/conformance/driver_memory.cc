@@ -22,6 +22,24 @@ static std::string pool_attribute(CUmemoryPool which, CUmemPool_attribute what) 
 static std::string fill_2d(size_t pitch, size_t width, size_t height) {
   return plain(cuMemsetD2D8(memory, pitch, 1, width, height));
 }
+// 8 rows of 8 bytes to the GPU.
+static CUresult copy_2d(size_t from_pitch, size_t to_pitch) {
+  CUDA_MEMCPY2D copy = {};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = pageable;
+  copy.srcPitch = from_pitch;
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = memory;
+  copy.dstPitch = to_pitch;
+  copy.WidthInBytes = copy.Height = 8;
+  return cuMemcpy2D(&copy);
+}
+// What an allocation takes of its block.
+static std::string allocated(size_t bytes) {
+  CHECK(cuMemAlloc(&address, bytes));
+  CHECK(cuMemGetAddressRange(nullptr, &size, address));
+  return std::to_string(size);
+}
 
 // Every attribute of every kind of memory that the header has.
 static void tables() {
@@ -68,40 +86,17 @@ static const Question questions[] = {
           const CUresult r = cuMemFree(p);
           return both(r, cuMemFree(p));
         }()),
-    CALL("cuMemFree of cuMemAllocAsync's memory",
-         [] {
-           CUdeviceptr p;
-           CHECK(cuMemAllocAsync(&p, 8, stream));
-           return cuMemFree(p);
-         }()),
+    CALL("cuMemFree of cuMemAllocAsync's memory", (CHECK(cuMemAllocAsync(&address, 8, stream)), cuMemFree(address))),
     CALL("cuMemFree of managed memory",
-         [] {
-           CUdeviceptr p;
-           CHECK(cuMemAllocManaged(&p, 8, CU_MEM_ATTACH_GLOBAL));
-           return cuMemFree(p);
-         }()),
+         (CHECK(cuMemAllocManaged(&address, 8, CU_MEM_ATTACH_GLOBAL)), cuMemFree(address))),
     ASK("alignment of cuMemAlloc of 1 byte",
         [] {
           CUdeviceptr p;
           CHECK(cuMemAlloc(&p, 1));
           return p % 512 ? "less than 512" : "512";
         }()),
-    ASK("size of cuMemAlloc of 1 byte",
-        [] {
-          CUdeviceptr p, base;
-          size_t size;
-          CHECK(cuMemAlloc(&p, 1));
-          CHECK(cuMemGetAddressRange(&base, &size, p));
-          return std::to_string(size);
-        }()),
-    ASK("size of cuMemAlloc of 3 MiB",
-        [] {
-          CUdeviceptr p, base;
-          size_t size;
-          CHECK(cuMemAlloc(&p, 3 * MiB));
-          CHECK(cuMemGetAddressRange(&base, &size, p));
-          return std::to_string(size);
-        }()),
+    ASK("size of cuMemAlloc of 1 byte", allocated(1)),
+    ASK("size of cuMemAlloc of 3 MiB", allocated(3 * MiB)),
     CALL("address range of host memory", cuMemGetAddressRange(nullptr, nullptr, CUdeviceptr(host))),
     CALL("address range of managed memory", cuMemGetAddressRange(nullptr, nullptr, managed)),
     CALL("address range of cuMemAllocAsync's memory", cuMemGetAddressRange(nullptr, nullptr, memory_async)),
@@ -138,26 +133,10 @@ static const Question questions[] = {
     CALL("IPC handle of host memory", cuIpcGetMemHandle(&ipc, CUdeviceptr(host))),
     CALL("IPC handle of managed memory", cuIpcGetMemHandle(&ipc, managed)),
     CALL("IPC handle of null", cuIpcGetMemHandle(&ipc, 0)),
-    CALL("open an IPC handle of zeros",
-         [] {
-           CUipcMemHandle h = {};
-           CUdeviceptr p;
-           return cuIpcOpenMemHandle(&p, h, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
-         }()),
-    CALL("open one's own IPC handle",
-         [] {
-           CUipcMemHandle h;
-           CUdeviceptr p;
-           CHECK(cuIpcGetMemHandle(&h, memory));
-           return cuIpcOpenMemHandle(&p, h, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
-         }()),
-    CALL("open an IPC handle, flags 0",
-         [] {
-           CUipcMemHandle h;
-           CUdeviceptr p;
-           CHECK(cuIpcGetMemHandle(&h, memory));
-           return cuIpcOpenMemHandle(&p, h, 0);
-         }()),
+    CALL("open an IPC handle of zeros", cuIpcOpenMemHandle(&address, {}, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)),
+    CALL("open one's own IPC handle", (CHECK(cuIpcGetMemHandle(&ipc, memory)),
+                                       cuIpcOpenMemHandle(&address, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS))),
+    CALL("open an IPC handle, flags 0", (CHECK(cuIpcGetMemHandle(&ipc, memory)), cuIpcOpenMemHandle(&address, ipc, 0))),
     CALL("close IPC memory that is none", cuIpcCloseMemHandle(memory)),
     // Copies and memsets.
     CALL("copy 0 bytes from null to null", cuMemcpy(0, 0, 0)),
@@ -172,52 +151,21 @@ static const Question questions[] = {
     CALL("copy DtoD from a host variable", cuMemcpyDtoD(memory, CUdeviceptr(pageable), 8)),
     CALL("copy DtoD from host memory", cuMemcpyDtoD(memory, CUdeviceptr(host), 8)),
     CALL("copy past the end of 4 MiB", cuMemcpyDtoH(pageable, memory + 4 * MiB - 4, 8)),
-    CALL("copy 1 byte past a small allocation",
-         [] {
-           CUdeviceptr p;
-           CHECK(cuMemAlloc(&p, 1));
-           return cuMemcpyDtoH(pageable, p, 2);
-         }()),
+    CALL("copy 1 byte past a small allocation", (CHECK(cuMemAlloc(&address, 1)), cuMemcpyDtoH(pageable, address, 2))),
     CALL("copy in the legacy stream", cuMemcpyHtoDAsync(memory, pageable, 8, CU_STREAM_LEGACY)),
     CALL("copy in the per-thread stream", cuMemcpyHtoDAsync(memory, pageable, 8, CU_STREAM_PER_THREAD)),
     CALL("copy to a peer, null contexts", cuMemcpyPeer(memory, nullptr, memory + 4096, nullptr, 8)),
     CALL("copy to a peer that is itself", cuMemcpyPeer(memory, context, memory + 4096, context, 8)),
     CALL("2D copy of nothing asked", cuMemcpy2D(nullptr)),
-    CALL("2D copy, no types",
-         [] {
-           CUDA_MEMCPY2D c = {};
-           return cuMemcpy2D(&c);
-         }()),
+    CALL("2D copy, no types", cuMemcpy2D(temporary(CUDA_MEMCPY2D{}))),
     CALL("2D copy, no types, 8 x 8",
          [] {
            CUDA_MEMCPY2D c = {};
            c.WidthInBytes = c.Height = 8;
            return cuMemcpy2D(&c);
          }()),
-    CALL("2D copy, pitch smaller than a row",
-         [] {
-           CUDA_MEMCPY2D c = {};
-           c.srcMemoryType = CU_MEMORYTYPE_HOST;
-           c.srcHost = pageable;
-           c.srcPitch = 4;
-           c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-           c.dstDevice = memory;
-           c.dstPitch = 8;
-           c.WidthInBytes = c.Height = 8;
-           return cuMemcpy2D(&c);
-         }()),
-    CALL("2D copy",
-         [] {
-           CUDA_MEMCPY2D c = {};
-           c.srcMemoryType = CU_MEMORYTYPE_HOST;
-           c.srcHost = pageable;
-           c.srcPitch = 16;
-           c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-           c.dstDevice = memory;
-           c.dstPitch = 512;
-           c.WidthInBytes = c.Height = 8;
-           return cuMemcpy2D(&c);
-         }()),
+    CALL("2D copy, pitch smaller than a row", copy_2d(4, 8)),
+    CALL("2D copy", copy_2d(16, 512)),
     CALL("memset of a host variable", cuMemsetD8(CUdeviceptr(pageable), 1, 8)),
     CALL("memset of host memory", cuMemsetD8(CUdeviceptr(host), 1, 8)),
     CALL("memset of managed memory", cuMemsetD8(managed, 1, 8)),
@@ -232,12 +180,7 @@ static const Question questions[] = {
     CALL("cuMemAllocAsync of 0 bytes", cuMemAllocAsync(&address, 0, stream)),
     CALL("cuMemAllocAsync of 2^60 bytes", cuMemAllocAsync(&address, size_t(1) << 60, stream)),
     CALL("cuMemFreeAsync of null", cuMemFreeAsync(0, stream)),
-    CALL("cuMemFreeAsync of cuMemAlloc's memory",
-         [] {
-           CUdeviceptr p;
-           CHECK(cuMemAlloc(&p, 8));
-           return cuMemFreeAsync(p, stream);
-         }()),
+    CALL("cuMemFreeAsync of cuMemAlloc's memory", (CHECK(cuMemAlloc(&address, 8)), cuMemFreeAsync(address, stream))),
     CALL("cuMemFreeAsync of a mapping", cuMemFreeAsync(mapping, stream)),
     CALL("cuMemFreeAsync 1 byte in", cuMemFreeAsync(memory_async + 1, stream)),
     ASK("cuMemFreeAsync twice",
@@ -269,27 +212,12 @@ static const Question questions[] = {
     ASK("used in the default pool", pool_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT)),
     ASK("used in an empty pool", pool_attribute(own_pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT)),
     ASK("pool attribute 99", pool_attribute(pool, CUmemPool_attribute(99))),
-    CALL("set what is used",
-         [] {
-           cuuint64_t n = 5;
-           return cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &n);
-         }()),
+    CALL("set what is used", cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, temporary(cuuint64_t(5)))),
     CALL("set the most used to 0",
-         [] {
-           cuuint64_t n = 0;
-           return cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &n);
-         }()),
+         cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, temporary(cuuint64_t(0)))),
     CALL("set the most used to 5",
-         [] {
-           cuuint64_t n = 5;
-           return cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &n);
-         }()),
-    CALL("pool of no properties",
-         [] {
-           CUmemPoolProps p = {};
-           CUmemoryPool made;
-           return cuMemPoolCreate(&made, &p);
-         }()),
+         cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, temporary(cuuint64_t(5)))),
+    CALL("pool of no properties", cuMemPoolCreate(&a_pool, temporary(CUmemPoolProps{}))),
     CALL("pool on GPU 99",
          [] {
            CUmemPoolProps p = {};
@@ -301,24 +229,10 @@ static const Question questions[] = {
          }()),
     // VMM, with two things wrong at once.
     CALL("create: bad size, bad flags", cuMemCreate(&a_handle, 5, &good, 1)),
-    CALL("create: bad size, GPU 99",
-         [] {
-           CUmemGenericAllocationHandle h;
-           CUmemAllocationProp p = on_gpu(99);
-           return cuMemCreate(&h, 5, &p, 0);
-         }()),
-    CALL("create: good size, GPU 99",
-         [] {
-           CUmemGenericAllocationHandle h;
-           CUmemAllocationProp p = on_gpu(99);
-           return cuMemCreate(&h, page, &p, 0);
-         }()),
+    CALL("create: bad size, GPU 99", cuMemCreate(&a_handle, 5, temporary(on_gpu(99)), 0)),
+    CALL("create: good size, GPU 99", cuMemCreate(&a_handle, page, temporary(on_gpu(99)), 0)),
     CALL("create: fabric and a bad size",
-         [] {
-           CUmemGenericAllocationHandle h;
-           CUmemAllocationProp p = on_gpu(gpu, CU_MEM_HANDLE_TYPE_FABRIC);
-           return cuMemCreate(&h, 5, &p, 0);
-         }()),
+         cuMemCreate(&a_handle, 5, temporary(on_gpu(gpu, CU_MEM_HANDLE_TYPE_FABRIC)), 0)),
     CALL("create: too much, bad flags", cuMemCreate(&a_handle, size_t(1) << 50, &good, 1)),
     CALL("create: too much", cuMemCreate(&a_handle, size_t(1) << 50, &good, 0)),
     CALL("map: offset over a mapping", cuMemMap(mapping, 4 * MiB, page, handle, 0)),
@@ -331,39 +245,24 @@ static const Question questions[] = {
     CALL("export: bad flags, other type", cuMemExportToShareableHandle(&fabric, handle, CU_MEM_HANDLE_TYPE_FABRIC, 1)),
     CALL("granularity: option 9", cuMemGetAllocationGranularity(&size, &good, CUmemAllocationGranularity_flags(9))),
     CALL("granularity: option 9, GPU 99",
-         [] {
-           size_t n;
-           CUmemAllocationProp p = on_gpu(99);
-           return cuMemGetAllocationGranularity(&n, &p, CUmemAllocationGranularity_flags(9));
-         }()),
+         cuMemGetAllocationGranularity(&size, temporary(on_gpu(99)), CUmemAllocationGranularity_flags(9))),
 };
 
 // Each has a process of its own.
 static const Question endings[] = {
     ASK("kernel waits, cuMemUnmap elsewhere", while_a_kernel_waits([] { return cuMemUnmap(mapping, 4 * MiB); })),
-    ASK("kernel waits, cuMemCreate", while_a_kernel_waits([] {
-          CUmemGenericAllocationHandle h;
-          return cuMemCreate(&h, page, &good, 0);
-        })),
+    ASK("kernel waits, cuMemCreate", while_a_kernel_waits([] { return cuMemCreate(&a_handle, page, &good, 0); })),
     ASK("kernel waits, cuMemMap", while_a_kernel_waits([] { return cuMemMap(hole, 4 * MiB, 0, handle, 0); })),
     ASK("kernel waits, cuMemSetAccess",
         while_a_kernel_waits([] { return cuMemSetAccess(mapping, 4 * MiB, &open_to_all, 1); })),
     ASK("kernel waits, cuMemRelease", while_a_kernel_waits([] { return cuMemRelease(handle); })),
-    ASK("kernel waits, cuMemAddressReserve", while_a_kernel_waits([] {
-          CUdeviceptr p;
-          return cuMemAddressReserve(&p, page, 0, 0, 0);
-        })),
-    ASK("kernel waits, cuMemAlloc", while_a_kernel_waits([] {
-          CUdeviceptr p;
-          return cuMemAlloc(&p, 64 * MiB);
-        })),
+    ASK("kernel waits, cuMemAddressReserve",
+        while_a_kernel_waits([] { return cuMemAddressReserve(&address, page, 0, 0, 0); })),
+    ASK("kernel waits, cuMemAlloc", while_a_kernel_waits([] { return cuMemAlloc(&address, 64 * MiB); })),
     ASK("kernel waits, cuMemFree", while_a_kernel_waits([] { return cuMemFree(memory); })),
     ASK("kernel waits, cuMemFreeAsync in another stream",
         while_a_kernel_waits([] { return cuMemFreeAsync(memory_async, nullptr); })),
-    ASK("kernel waits, cuMemAllocHost", while_a_kernel_waits([] {
-          void* p;
-          return cuMemAllocHost(&p, 4096);
-        })),
+    ASK("kernel waits, cuMemAllocHost", while_a_kernel_waits([] { return cuMemAllocHost(&pointer, 4096); })),
     ASK("kernel waits, cuMemsetD8 in the null stream",
         while_a_kernel_waits([] { return cuMemsetD8(memory, 1, 4 * MiB); })),
     ASK("kernel waits, cuMemcpyDtoD in the null stream",

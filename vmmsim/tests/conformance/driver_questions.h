@@ -37,8 +37,7 @@ inline constexpr char late_ptx[] = ".version 7.0\n.target sm_999\n.address_size 
 // What every question finds.
 inline CUdevice gpu;
 inline CUcontext context;
-inline CUdeviceptr memory, memory_async, mapping,
-    hole;  // 4 MiB each but for memory_async; the hole follows the mapping
+inline CUdeviceptr memory, memory_async, mapping, hole;  // 4 MiB each; the hole follows the mapping
 inline CUmemGenericAllocationHandle handle;
 inline CUmemAllocationProp good;
 inline CUmemAccessDesc open_to_all;
@@ -113,6 +112,9 @@ inline void set_up() {
   CHECK(cuLibraryLoadData(&library, other_ptx, nullptr, nullptr, 0, nullptr, nullptr, 0));
   CHECK(cuLibraryGetKernel(&kernel, library, "other"));
 }
+
+// The address of what is there during a call.
+template <class Value> Value* temporary(Value&& value) { return &value; }
 
 // An answer with a value: "CUDA_SUCCESS, 7".
 inline std::string shown(CUresult result, long long value) {
