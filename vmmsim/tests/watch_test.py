@@ -293,6 +293,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         for words, step in (["--step", "5"], 5), ([], 9):
             self.view("--svg", *words, file)
             text = (self.place / "short.svg").read_text()
+            assert text.startswith("<svg ") and "SPDX" not in text, "a licence, which is for whoever made it to give"
             assert f"<title>Step {step}: " in text
             assert "read-write" in text
         assert "there are the steps 1 to 14" in self.view("--svg", "--step", "15", file, status=1).err

@@ -27,8 +27,6 @@ def file_of(picture, title, words):
     """The text of a picture's file."""
     width, height = picture["width"], picture["height"]
     return styled(
-        '<!-- SPDX-License-'
-        'Identifier: CC-BY-4.0 -->\n'  # in two, or the licence would be this file's
         f'<svg xmlns="http://www.w3.org/2000/svg" class="vmm-picture" role="img" viewBox="0 0 {width} {height}" '
         f'width="{width:g}" height="{height:g}">\n'
         f"<title>{html.escape(title, False)}</title>\n<desc>{html.escape(words, False)}</desc>\n<style></style>\n"
