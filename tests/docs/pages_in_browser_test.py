@@ -25,7 +25,8 @@ FOUND = {  # what readers may type, and where the first of what is found leads
     "CUDA_ERROR_NOT_PERMITTED": "docs/pitfalls.html#cumemcreate-with-the-fabric-type-returns-cuda-error-not-permitted",
     "illegal memory access": "docs/pitfalls.html#a-kernel-faults-on-memory-that-was-just-mapped",
     "segfault": "docs/pitfalls.html#a-kernel-faults-on-memory-that-was-just-mapped",
-    "leak": "docs/pitfalls.html#memory-stays-taken-after-cumemunmap",
+    "memory not freed": "docs/pitfalls.html#memory-stays-taken-after-cumemunmap",
+    "who holds it": "vmmsim/docs/view.html#what-you-see",
     "resize": "02_growable/README.html",
     "realloc": "01_vmm_basics/README.html",
     "cumemmap": "docs/calls.html#cumemmap",
@@ -167,6 +168,7 @@ class TestBook(BrowserTest):
         self.open(INDEX)
         for words, where in FOUND.items():
             assert self.found(words)[:1] == [where], words
+        assert set(self.found("leak")[:2]) == {FOUND["memory not freed"], FOUND["who holds it"]}
         word = "CUDA_ERROR_NOT_PERMITTED"
         found = self.found(word)
         told = {str(page.relative_to(BOOK)) for page in PAGES if word in searched(page)}
