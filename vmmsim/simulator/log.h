@@ -30,6 +30,7 @@ inline void write_log(const char* line, size_t size, const char* shown, size_t s
   va_start(more, format);
   std::vsnprintf(line + 8, sizeof line - 9, format, more);
   va_end(more);
-  std::strcat(line, "\n");
-  write_log(line, std::strlen(line), line, std::strlen(line));
+  const size_t size = std::strlen(line);
+  line[size] = '\n';
+  write_log(line, size + 1, line, size + 1);
 }

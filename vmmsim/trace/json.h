@@ -25,7 +25,7 @@ Json number(std::integral auto value) {
 
 struct Member {  // of an object
   std::string json;
-  Member(std::string_view name, Json value) : json(json_string(name) + ":" + value.text) {}
+  Member(std::string_view name, const Json& value) : json(json_string(name) + ":" + value.text) {}
   Member(std::string_view name, std::string_view text) : Member(name, Json{json_string(text)}) {}
   Member(std::string_view name, std::integral auto value) : Member(name, number(value)) {}
   Member(std::string_view name, std::nullptr_t) : Member(name, Json{"null"}) {}
