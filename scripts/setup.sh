@@ -34,7 +34,7 @@ setup() {
   choose_nvcc || wanted+=(scripts/requirements-cuda.txt)
   (( ${#wanted[@]} == 0 )) || check_venv
   get_packages compiler ${wanted[0]:+venv}
-  for file in "${wanted[@]}"; do fetch "$file"; done
+  fetch "${wanted[@]}"
   use_fetched "${wanted[@]}"
 }
 
@@ -362,26 +362,32 @@ check_venv() {
 
 venv_python() { .venv/bin/python3 -I "$@"; }  # -I: no packages from PYTHONPATH or the home directory
 
+# fetch [requirements file...]: those that are not there yet, by one call of pip, which takes long to begin.
 fetch() {
-  local file=$1 copy=.venv/.installed/${1//\//-} what why=""
-  cmp -s "$file" "$copy" && return
-  case $file in
-    *cmake*) why=": $why_cmake" ;;
-    *ninja*) why=": $why_ninja" ;;
-    *cuda*) why=": $why_cuda" ;;
-    *cupti*) why=": the CUDA toolkit here has none" ;;
-  esac
-  what=$(sed -n '2s/^# //p' "$file")
-  say "fetching $what from PyPI into .venv$why"
+  local file files=() what=() why
+  for file in "$@"; do
+    if cmp -s "$file" ".venv/.installed/${file//\//-}"; then continue; fi
+    case $file in
+      *cmake*) why=": $why_cmake" ;;
+      *ninja*) why=": $why_ninja" ;;
+      *cuda*) why=": $why_cuda" ;;
+      *cupti*) why=": the CUDA toolkit here has none" ;;
+      *) why="" ;;
+    esac
+    files+=("$file") what+=("$(sed -n '2s/^# //p' "$file")")
+    say "fetching ${what[-1]} from PyPI into .venv$why"
+  done
+  (( ${#files[@]} )) || return 0
   { mkdir -p .venv/.installed && touch .venv/.unfinished; } || die "no .venv can be made in $PWD: is the disk full?"
   if [[ ! -x .venv/bin/python3 ]]; then
     python3 -I -m venv .venv || die "python3 could not make .venv; its message is above (is the disk full?)"
   fi
   PIP_USER=no venv_python -m pip --log .venv/.installed/pip.log --disable-pip-version-check install --quiet \
-    --progress-bar=off --only-binary=:all: --no-warn-script-location -r "$file" >&2 || explain_pip "$what"
+    --progress-bar=off --only-binary=:all: --no-warn-script-location "${files[@]/#/--requirement=}" >&2 ||
+    explain_pip "$(printf ', %s' "${what[@]}" | cut -c3-)"
   site=$(venv_python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-  [[ $file != *cuda* ]] || close_gaps "$site/nvidia/cu13"
-  cp "$file" "$copy"
+  [[ ${files[*]} != *cuda* ]] || close_gaps "$site/nvidia/cu13"
+  for file in "${files[@]}"; do cp "$file" ".venv/.installed/${file//\//-}"; done
   rm -f .venv/.unfinished .venv/.installed/pip.log
 }
 
