@@ -43,5 +43,15 @@ int main() {
     CHECK(cudaStreamSynchronize(stream));
     EXPECT(*rounds == times, "%d rounds of %d", *rounds, times);
   }
+  static int at_home;  // the body must not copy pageable memory, on either side
+  for (const bool to_home : {false, true}) {
+    cudaGraphNode_t copy;
+    int *const to = to_home ? &at_home : left, *const from = to_home ? left : &at_home;
+    CHECK(cudaGraphExecDestroy(instance));
+    CHECK(cudaGraphAddMemcpyNode1D(&copy, body, nullptr, 0, to, from, sizeof(int), cudaMemcpyDefault));
+    REFUSED(cudaErrorInvalidValue, cudaGraphInstantiate(&instance, graph, 0));
+    CHECK(cudaGraphDestroyNode(copy));
+    CHECK(cudaGraphInstantiate(&instance, graph, 0));
+  }
   std::puts("OK");
 }

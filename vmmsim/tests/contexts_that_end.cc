@@ -114,10 +114,25 @@ void test_module() {
   }
 }
 
+// What a program has set of stream 0 goes with its context.
+void test_stream_0() {
+  CHECK(cuCtxPushCurrent(retain()));
+  CUstreamAttrValue value = {}, first = {};
+  CHECK(cuStreamGetAttribute(nullptr, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, &first));
+  value.syncPolicy = CU_SYNC_POLICY_BLOCKING_SYNC;
+  CHECK(cuStreamSetAttribute(nullptr, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, &value));
+  CHECK(cuDevicePrimaryCtxReset(0));
+  retain();
+  CHECK(cuStreamGetAttribute(nullptr, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, &value));
+  EXPECT(value.syncPolicy == first.syncPolicy, "the policy is %d", int(value.syncPolicy));
+  CHECK(cuCtxPopCurrent(nullptr));
+}
+
 }  // namespace
 
 int main() {
   CHECK(cuInit(0));
+  test_stream_0();
   test_library();
   test_module();
   std::puts("OK");

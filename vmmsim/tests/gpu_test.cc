@@ -323,6 +323,15 @@ static void test_cluster() {
              "barrier.cluster.wait; ld.global.u64 %rd4, [%rd1+8]; st.global.u64 [%rd1+16], %rd4; done:",
              reinterpret_cast<uint64_t>(result), 0, 3, 1, true) == "");
   EXPECT(result[2] == 7);
+  // A vector that is stored into a block's own memory completes the bytes of all its elements.
+  result[0] = 0;
+  EXPECT(run(".shared .align 8 .b8 room[8]; .shared .align 8 .b64 gate; mbarrier.init.shared.b64 [gate], 1;"
+             "mbarrier.arrive.expect_tx.shared.b64 %rd3, [gate], 8; mov.u32 %r1, 3; mov.u32 %r2, room;"
+             "mov.u32 %r3, gate; mapa.shared::cluster.u32 %r2, %r2, 0; mapa.shared::cluster.u32 %r3, %r3, 0;"
+             "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.u32 [%r2], {%r1, %r1}, [%r3];"
+             "mbarrier.test_wait.shared.b64 %p1, [gate], %rd3; selp.u64 %rd4, 7, 1, %p1; st.global.u64 [%rd1], %rd4;",
+             reinterpret_cast<uint64_t>(result), 0, 1, 1, true) == "");
+  EXPECT(result[0] == 7);
 }
 
 // Who waits for an mbarrier that nobody is left to complete is told so; not who gives up now and then, or is stopped.

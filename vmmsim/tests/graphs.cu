@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -131,6 +132,9 @@ void test_order() {  // the edges come after the nodes, the other way round
   clear();
   run(graph);
   EXPECT(listed() == "6 5 4 3 2 1 0 ", "%s", listed().c_str());
+  CHECK(cudaGraphDestroyNode(nodes[4]));
+  CHECK(cudaGraphNodeGetDependencies(nodes[3], nullptr, nullptr, &(more = 20)));
+  EXPECT(more == 0, "%zu dependencies of a node whose only one is destroyed", more);
   CHECK(cudaGraphDestroy(graph));
   REFUSED(cudaErrorInvalidValue, cudaGraphInstantiate(&exec, graph, 0));
 }
@@ -190,7 +194,16 @@ void test_copies() {
     EXPECT(at_home[i] == (i == 8 || i == 16 || i == 24 ? 0x7f7f7f7f : i), "%d: %d", i, at_home[i]);
   EXPECT(alone == 5, "%d", alone);
 
-  cudaMemcpy3DParms params;
+  cudaMemcpy3DParms params = {}, given = {};
+  given.srcPtr = make_cudaPitchedPtr(numbers, 32, 32, 8), given.dstPtr = make_cudaPitchedPtr(there, 32, 32, 8);
+  given.srcPos = make_cudaPos(4, 1, 0), given.dstPos = make_cudaPos(8, 2, 0), given.extent = make_cudaExtent(16, 3, 1);
+  given.kind = cudaMemcpyDefault;
+  const cudaGraph_t other_graph = make();
+  CHECK(cudaGraphAddMemcpyNode(&last, other_graph, nullptr, 0, &given));
+  CHECK(cudaGraphMemcpyNodeGetParams(last, &params));
+  EXPECT(params.srcPos.x == 4 && params.srcPos.y == 1 && params.dstPos.x == 8 && params.dstPos.y == 2,
+         "from row %zu to row %zu", params.srcPos.y, params.dstPos.y);
+  CHECK(cudaGraphDestroy(other_graph));
   CHECK(cudaGraphMemcpyNodeGetParams(in, &params));
   EXPECT(params.kind == cudaMemcpyHostToDevice && params.dstPtr.ptr == there && params.extent.width == 256,
          "kind %d, %zu bytes", params.kind, params.extent.width);
@@ -308,9 +321,16 @@ void test_events() {
   CHECK(cudaGraphAddEventRecordNode(&record, graph, &two, 1, recorded));
   const cudaGraphExec_t exec = instantiate(graph);
   clear();
+  static std::atomic<bool> may_go_on = false;
+  const auto wait_for_host = [](void*) {
+    while (!may_go_on) std::this_thread::yield();
+  };
+  CHECK(cudaLaunchHostFunc(other, wait_for_host, nullptr));
   append<<<1, 1, 0, other>>>(numbers, 1);
   CHECK(cudaEventRecord(awaited, other));
   CHECK(cudaGraphLaunch(exec, stream));
+  REFUSED(cudaErrorNotReady, cudaStreamQuery(stream));  // whatever can run has run then
+  may_go_on = true;
   CHECK(cudaStreamWaitEvent(other, recorded, 0));
   append<<<1, 1, 0, other>>>(numbers, 3);
   CHECK(cudaStreamSynchronize(other));

@@ -20,7 +20,17 @@ import time
 
 import pytest
 
-from vmmsim.tests.vmmsim_case import COUNT, LIBRARIES, LIMIT, MEMORY, VMMSIM, VmmsimCase, is_gone, vmmsim
+from vmmsim.tests.vmmsim_case import (
+    COUNT,
+    LIBRARIES,
+    LIMIT,
+    MEMORY,
+    SYSTEM_NOT_READY,
+    VMMSIM,
+    VmmsimCase,
+    is_gone,
+    vmmsim,
+)
 
 
 class TestVmmsim(VmmsimCase):
@@ -300,6 +310,15 @@ class TestVmmsim(VmmsimCase):
               _exit(0);
             }"""
         self.ends(vmmsim(self.build("forks", text, LIBRARIES / "libcuda.so.1", "-pthread")), 0)
+
+    def test_another_machine(self):
+        """A process whose environment names a machine that was there before finds none."""
+        token = "import os, re; name = os.environ['VMMSIM']\n" + (
+            "old = re.sub(r'^(\\d+:\\d+:)(.)', lambda all: all[1] + '10'[all[2] == '1'], name)\n"
+            "import subprocess, sys; os.environ['VMMSIM'] = old\n"
+        )
+        script = token + f"sys.exit(subprocess.call([sys.executable, '-c', {COUNT!r}]))"
+        self.ends(vmmsim(sys.executable, "-c", script), 0, f"{SYSTEM_NOT_READY} 3 0\n", stderr=["is gone"])
 
     def test_visible_gpus(self):
         """Up to the first entry that names none; a GPU that is named twice hides all."""
