@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """What of the tool the lessons' side imports is what the tool names for everybody; and the tool imports nothing of it,
 and has all that it ships.

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Lesson 05 built with MPI, on a machine without a driver.
 

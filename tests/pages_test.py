@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Program, output and page of each lesson speak of the same steps, and a page has its order and its length:
 pages_test.py SOURCE_DIRECTORY [LESSON...].

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """The matcher itself: what it lets pass, and above all what it does not."""
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """What a page can hold, on the page of sample/, built as the book is.
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """The boxes of the page Try it here and of lessons, in Chromium.
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Programs as nvcc builds them, and what vmmsim says of them before they start.
 CUDART_STATIC CUDA NVCC..."""

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """What holds memory that no call gives back: descriptors, and processes that end without a word.
 

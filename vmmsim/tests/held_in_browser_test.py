@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Who holds memory, as a browser shows it: by the lines that lead to a call, by descriptors, and after an end."""
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Programs and libraries with the CUDA runtime inside, as nvcc links it when it is not told otherwise.
 VMMSIM CUDART CUDART_STATIC CUDA NVCC..."""

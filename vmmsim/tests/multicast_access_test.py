@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Ordinary access to multicast addresses, and what is told of it."""
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """What ends processes ends all of them, and says which it could not end."""
 

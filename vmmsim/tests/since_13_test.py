@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """What drivers after 13.0 brought, on machines that have it and on others."""
 

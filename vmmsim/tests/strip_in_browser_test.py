@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """The strip in a real browser: a part of it, calls and time as its axis, what is under the pointer."""
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
 """Suites of tests run under vmmsim as they are: of CTest and of pytest."""
 
