@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: MIT-0
 """Makes docs/pictures/view.png and view_dark.png: the view of the recorded PyTorch program at its peak, in Chromium."""
 
+import io
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
 
+from PIL import Image, PngImagePlugin
 from playwright.sync_api import sync_playwright
 
 from docs.tools.fill_pages import ROOT
@@ -16,7 +18,8 @@ RECORDING = ROOT / "docs" / "recordings" / "pytorch_expandable_segments.jsonl.gz
 SIZE = {"width": 1102, "height": 714}
 
 
-def main():
+def draw(directory):
+    """Both into this directory, each with the text that it shows, by which a test knows an old one."""
     program = shutil.which("chromium")
     if not program:
         sys.exit("there is no chromium on the PATH: install it (apt-get install chromium)")
@@ -31,12 +34,13 @@ def main():
             tab.goto(page.as_uri())
             tab.get_by_role("link", name="at step", exact=False).first.click()  # the peak
             tab.get_by_role("button", name="Who holds it").click()
-            file = ROOT / "docs" / "pictures" / f"{name}.png"
-            tab.screenshot(path=file)
+            told = PngImagePlugin.PngInfo()
+            told.add_itxt("Description", tab.inner_text("body"), zip=True)
+            with Image.open(io.BytesIO(tab.screenshot())) as picture:
+                picture.save(directory / f"{name}.png", pnginfo=told, optimize=True)
             tab.close()
-            print(f"{file.relative_to(ROOT)}: {file.stat().st_size / 1000:.0f} kB")
         browser.close()
 
 
 if __name__ == "__main__":
-    main()
+    draw(ROOT / "docs" / "pictures")

@@ -11,10 +11,11 @@ import shutil
 import subprocess
 import sys
 
-from PIL import Image
+from PIL import Image, ImageChops, ImageStat
 
+from docs.tools import draw_view
 from vmmsim.tests import sample
-from vmmsim.tests.browser import BrowserTest
+from vmmsim.tests.browser import BrowserTest, skip
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SAMPLE = pathlib.Path(__file__).resolve().parent / "sample"
@@ -51,6 +52,20 @@ def build(source, to):
         capture_output=True,
         text=True,
     )
+
+
+def test_the_readmes_pictures_of_the_view_are_todays(tmp_path):
+    """They have the words, and from afar the look; letters differ between machines."""
+    if not shutil.which("chromium"):
+        skip("there is no chromium; install it (apt-get install chromium)")
+    draw_view.draw(tmp_path)
+    for name in ("view.png", "view_dark.png"):
+        drawn, kept = (Image.open(place / name) for place in (tmp_path, SOURCE / "docs/pictures"))
+        again = f"{name} is old: python3 -m docs.tools.draw_view"
+        assert drawn.text["Description"] == kept.text["Description"], again
+        assert drawn.size == kept.size, again
+        from_afar = [each.convert("RGB").resize((58, 38)) for each in (drawn, kept)]
+        assert max(ImageStat.Stat(ImageChops.difference(*from_afar)).mean) < 4, again
 
 
 class TestParts(BrowserTest):
