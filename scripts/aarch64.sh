@@ -36,6 +36,7 @@ libraries=$PWD/build-aarch64/libraries
 if [[ ! -e /lib/ld-linux-aarch64.so.1 ]]; then
   if [[ ! -d $libraries ]] && ((EUID == 0)) && command -v mmdebstrap > /dev/null; then
     say "unpacking libraries for Arm from the system's packages into $libraries"
+    mkdir -p build-aarch64
     mmdebstrap --quiet --variant=extract --architectures=arm64 --include=libstdc++6,libzstd1,liblz4-1 \
       "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$libraries" ||
       { rm -rf "$libraries"; die "they could not be fetched; the message is above"; }
