@@ -2,6 +2,7 @@
 """The command vmmsim of an installation: a program on simulated GPUs, or one of the words below."""
 
 import os
+import signal
 import sys
 
 from vmmsim import tool
@@ -42,6 +43,7 @@ def main():
     command = {"view": view, "record": record, "notebook": notebook}.get(words[0] if words else "")
     if command:
         sys.exit(command(words[1:]))
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and the program would then, too
     if words == ["--cmake-dir"]:
         print(tool.PACKAGE / "cmake")
         sys.exit(0)

@@ -184,6 +184,10 @@ Arguments read_arguments(char** words) {
   for (; *words && **words == '-'; ++words) {
     const std::string_view word = *words;
     if (word == "--help") help();
+    if (word == "--version") {
+      std::puts("vmmsim " VERSION);
+      std::exit(0);
+    }
     if (flags.count(word)) {
       *flags.at(word) = true;
     } else if (options.count(word)) {

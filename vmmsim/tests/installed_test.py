@@ -10,6 +10,7 @@ import pathlib
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -102,6 +103,17 @@ class Installation(Place):
             pytest.skip("the build had no CUPTI")
         said = self.run_here("ldd", str(library), env={**self.clean, "LD_LIBRARY_PATH": ""}, check=False).stdout
         assert "libcupti.so" in said
+
+    def test_its_version(self):
+        assert re.search(r"^vmmsim \d+\.\d+\.\d+$", self.vmmsim("--version").stdout)
+
+    def test_a_pipe_that_is_closed(self):
+        """It ends the help, without a word, as it ends a program; and what vmmsim starts does not ignore the signal."""
+        vmmsim = self.place / "empty/bin/vmmsim"
+        said = self.run_here("sh", "-c", '"$0" --help | true; "$0" --help | head -1', vmmsim, env=self.clean)
+        assert (said.stdout.startswith("usage: "), said.stderr) == (True, "")
+        ignored = self.vmmsim("grep", "SigIgn", "/proc/self/status").stdout.split()[1]
+        assert not int(ignored, 16) & 1 << signal.SIGPIPE - 1
 
     def test_it_is_told_how(self):
         said = self.vmmsim("--help").stdout, self.vmmsim("view", "--help").stdout
