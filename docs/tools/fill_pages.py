@@ -52,7 +52,7 @@ BANNER = re.compile(rf"\s*{STEP}?\[(\d+)\] ")
 LAST = re.compile(r'  return 0;|  std::(?:puts|printf)\("OK.*|OK|return 0;')  # what ends the last step
 
 
-class Wrong(Exception):
+class ListingError(Exception):
     pass
 
 
@@ -85,7 +85,7 @@ def step(lines, number):
     banners = [(i, int(match[1])) for i, line in enumerate(lines) if (match := BANNER.match(line))]
     begin = next((i for i, n in banners if n == number), None)
     if begin is None:
-        raise Wrong(f"there is no banner [{number}]")
+        raise ListingError(f"there is no banner [{number}]")
     ends = [i for i, _ in banners if i > begin]
     if not ends:
         ends = [i for i, line in enumerate(lines) if i > begin and LAST.fullmatch(line)]
@@ -99,7 +99,7 @@ def definition(lines, name):
     head = re.compile(rf"[A-Za-z_](?:(?!//).)*\b{name}\b[^;]*[{{(](?!.*\);$)")  # no comment, and no declaration
     begin = next((i for i, line in enumerate(lines) if head.match(line)), None)
     if begin is None:
-        raise Wrong(f"nothing of the name {name} is defined at the left margin")
+        raise ListingError(f"nothing of the name {name} is defined at the left margin")
     end = next((i for i in range(begin, len(lines)) if lines[i].rstrip().endswith("}") or lines[i][:1] == "}"), None)
     if "{" not in lines[begin] or lines[begin].count("{") != lines[begin].count("}"):  # a head may take two lines
         end = next(i for i in range(begin + 1, len(lines)) if lines[i][:1] == "}")
@@ -112,7 +112,7 @@ def index(lines, text, begin=0):
     for i in range(begin, len(lines)):
         if text in lines[i]:
             return i
-    raise Wrong(f"no line has {text!r}" + (" after the first" if begin else ""))
+    raise ListingError(f"no line has {text!r}" + (" after the first" if begin else ""))
 
 
 def recorded(line):
@@ -129,7 +129,7 @@ def part(lines, wanted):
     """The lines of [3], of names, or all; of these from a text on, or those with one of some texts."""
     match = re.fullmatch(r'(?:\[(\d+)\]|(\w+(?:, \w+)*?))?\s*(?:(from|line) (".*"(?: (?:before|to) ".*")?))?', wanted)
     if not match:
-        raise Wrong(f"{wanted!r} names no part of a file")
+        raise ListingError(f"{wanted!r} names no part of a file")
     number, names, how, texts = match.groups()
     if number:
         lines = step(lines, int(number))
@@ -155,7 +155,7 @@ def change(file, wanted):
     names = {title.split(" => ")[0]: lines for title, lines in json.loads(file.read_text()).get("try_it", {}).items()}
     match = re.fullmatch(r'try "(.*)"', wanted or "")
     if not match or match[1] not in names:
-        raise Wrong(f"{wanted!r} names nothing in try_it, which has {', '.join(names) or 'nothing'}")
+        raise ListingError(f"{wanted!r} names nothing in try_it, which has {', '.join(names) or 'nothing'}")
     return names[match[1]]
 
 
@@ -200,7 +200,7 @@ def filled(page):
         i += 1
         if not match:
             if "<!-- listing" in result[-1]:
-                raise Wrong(f"line {i}: a comment that names a listing stands alone on its line: {result[-1]}")
+                raise ListingError(f"line {i}: a comment that names a listing stands alone on its line: {result[-1]}")
             continue
         indent, name, wanted = match.groups()
         file = page.parent / name
@@ -213,16 +213,16 @@ def filled(page):
             block = listing(file, wanted)
             language = LANGUAGES[file.suffix]
         except KeyError:
-            raise Wrong(f"line {i}: {file.suffix} is no kind of file that a page shows") from None
+            raise ListingError(f"line {i}: {file.suffix} is no kind of file that a page shows") from None
         except OSError as error:
-            raise Wrong(f"line {i}: {name}: {error.strerror}") from None
-        except (Wrong, BadResults) as error:
-            raise Wrong(f"line {i}: {name}: {error}") from None
+            raise ListingError(f"line {i}: {name}: {error.strerror}") from None
+        except (ListingError, BadResults) as error:
+            raise ListingError(f"line {i}: {name}: {error}") from None
         if i < len(lines) and (fence := FENCE.match(lines[i])):  # what stands there now
             try:
                 i = lines.index(indent + fence[1], i + 1) + 1
             except ValueError:
-                raise Wrong(f"line {i + 1}: this block has no end") from None
+                raise ListingError(f"line {i + 1}: this block has no end") from None
         ticks = "```" if not any(line.startswith("```") for line in block) else "````"
         result += [(indent + line).rstrip() for line in (ticks + language, *block, ticks)]
     return CALL.sub(lambda found: found[1] + lessons_that_call(found[2]), "\n".join(result) + "\n")
@@ -237,7 +237,7 @@ def main():
     for page in arguments.pages or [*pages(), *pictures()]:
         try:
             right = filled(page)
-        except (NoRule, OSError, Wrong) as error:
+        except (NoRule, OSError, ListingError) as error:
             wrong.append(f"{page}: {error}")
             continue
         if right == page.read_text():

@@ -65,7 +65,7 @@ template <class Value> const Value& at(const Argument& argument) {
 
 Json json(const Argument& argument, NameOfKernel name_of_kernel) {
   if (argument.kind == Argument::number) return number(int64_t(argument.value));
-  if (argument.kind == Argument::natural) return number(argument.value);
+  if (argument.kind == Argument::unsigned_number) return number(argument.value);
   if (argument.kind == Argument::address) return json(argument.value);
   if (!argument.value) return {"null"};
   switch (argument.kind) {

@@ -13,7 +13,7 @@ namespace trace {
 struct Argument {
   enum Kind {
     number,
-    natural,
+    unsigned_number,
     address,
     text,
     pointer,
@@ -74,7 +74,7 @@ template <class T> Argument argument(const T& value) {
     return argument(value.id);
   } else {
     constexpr auto kind = std::is_same_v<T, unsigned long long> ? Argument::address
-                          : std::is_unsigned_v<T>               ? Argument::natural
+                          : std::is_unsigned_v<T>               ? Argument::unsigned_number
                                                                 : Argument::number;
     return {kind, static_cast<uint64_t>(value)};
   }

@@ -52,15 +52,15 @@ struct Line {
 };
 
 // Of the thread that asks: as much of the line and its end as fits, and a zero. Returns the size of the whole without
-// the zero. Takes neither memory nor a lock, so that the handler of a signal can ask.
+// the zero. Async-signal-safe: takes neither memory nor a lock.
 size_t write_line(const Line&, char* room, size_t size);
 std::string text_of(const Line&);
 
 // Writes all of it, or returns errno. That the other end of a pipe was closed, or a file has become too large, sends
-// no signal. Takes neither memory nor a lock.
+// no signal. Async-signal-safe.
 int write_whole(int descriptor, std::string_view text);
 
-// Several processes may write to one. It is safe in threads, and in the handler of a signal.
+// Several processes may write to one. It is thread-safe and async-signal-safe.
 class File {
  public:
   explicit File(int descriptor);  // opened with O_APPEND; stays open

@@ -213,7 +213,7 @@ class Asked:
         self.process, self.arguments, self.outputs = machine.processes[line["pid"]], line["arguments"], line["outputs"]
         self.spoken = {}  # of these reservations and memory, in order
         # What is there before the line and may go with it.
-        self.held = self.let_go()
+        self.held = self.memory_given_back()
         is_end = line["call"] in ENDS
         self.had = {handle.memory for handle in self.process.handles.values()} if is_end else set()
         self.blocks = list(self.process.blocks.values()) if is_end else []
@@ -222,7 +222,7 @@ class Asked:
         with contextlib.suppress(MissingField):  # its arguments are no such call's
             self.verb, _, self.rest = self.said(ASKED).partition(" ")
 
-    def let_go(self):
+    def memory_given_back(self):
         """The memory of a handle, a mapping or a descriptor that is given back, or None."""
         call, process = self.line["call"], self.process
         with contextlib.suppress(MissingField):

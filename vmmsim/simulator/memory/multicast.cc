@@ -26,11 +26,11 @@ bool has(const Record& object, int gpu) { return object.team[gpu / 64] >> gpu % 
 size_t gpus() { return size_t(machine().gpus) * size_t(machine().nodes); }
 
 // --- The pages of this process ---------------------------------------------------------------------------------------
-// A table has a row for each page of a mapped object: how many GPUs are in the team, the object, and for each of the
+// A table has an entry for each page of a mapped object: how many GPUs are in the team, the object, and for each of the
 // GPUs, in the order of the machine, the frame that it has bound there or null. Its addresses are taken at once, and
 // its memory as needed.
 constexpr uint64_t max_pages = 1 << 20;
-struct Row {
+struct PageEntry {
   std::atomic<uint64_t> team;
   std::atomic<const Record*> object;
   std::atomic<char*> frames[];
@@ -45,7 +45,7 @@ constexpr unsigned foreign_threads = 1;
 constexpr unsigned foreign_threads = 0;
 #endif
 struct OfProcess {
-  std::atomic<uint64_t> seen = ~uint64_t(0);                  // Ledger::bound when the rows were filled in
+  std::atomic<uint64_t> seen = ~uint64_t(0);                  // Ledger::bound when the entries were filled in
   std::atomic<unsigned> helpers = foreign_threads;            // threads that make no calls
   std::map<uint64_t, Pages> ranges GUARDED_BY(process_lock);  // by the number of the first page
   unsigned waiting GUARDED_BY(process_lock) = 0;              // threads that wait for a team
@@ -55,17 +55,17 @@ OfProcess& of_process() {
   return all;
 }
 
-Row* row(uint64_t page) {
-  static const size_t width = sizeof(Row) + gpus() * sizeof(char*);
+PageEntry* page_entry(uint64_t page) {
+  static const size_t width = sizeof(PageEntry) + gpus() * sizeof(char*);
   static char* const table = [] {
     void* const room =
         mmap(nullptr, max_pages * width, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return room == MAP_FAILED ? nullptr : static_cast<char*>(room);
   }();
-  return table ? reinterpret_cast<Row*>(table + page * width) : nullptr;
+  return table ? reinterpret_cast<PageEntry*>(table + page * width) : nullptr;
 }
 
-// Other threads may be reading the row: what stays the same is not written.
+// Other threads may be reading the entry: what stays the same is not written.
 template <class T> void put(std::atomic<T>& at, T value) {
   if (at.load(std::memory_order_relaxed) != value) at.store(value, std::memory_order_relaxed);
 }
@@ -89,12 +89,12 @@ void fill_in(uint64_t first, const Pages& pages) REQUIRES(process_lock) {
         at += page_size;
       });
     }
-    for (uint64_t page = 0; page < pages.count; ++page) put(row(first + page)->frames[place], bound[page]);
+    for (uint64_t page = 0; page < pages.count; ++page) put(page_entry(first + page)->frames[place], bound[page]);
     ++place;
   }
   for (uint64_t page = 0; page < pages.count; ++page) {
-    put(row(first + page)->object, &object);
-    put(row(first + page)->team, uint64_t(place));
+    put(page_entry(first + page)->object, &object);
+    put(page_entry(first + page)->team, uint64_t(place));
   }
 }
 
@@ -239,7 +239,7 @@ uint64_t take_multicast_pages(uint32_t object, uint64_t pages) {
     if (begin - first >= pages) break;
     first = begin + range.count;
   }
-  if (first + pages > max_pages || !row(first))
+  if (first + pages > max_pages || !page_entry(first))
     refuse(CUDA_ERROR_OUT_OF_MEMORY,
            "a process maps " + std::to_string(max_pages * page_size) + " bytes of multicast objects at most");
   for (int gpu = 0; gpu < int(gpus()); ++gpu)  // so that replicas() never lacks one
@@ -259,13 +259,13 @@ Replicas replicas(uint64_t entry) {
     for (const auto& [first, pages] : of_process().ranges) fill_in(first, pages);
     of_process().seen.store(ledger().bound, std::memory_order_release);
   }
-  const Row* const found = row(entry / page_size);
+  const PageEntry* const found = page_entry(entry / page_size);
   return {found->frames, found->team};
 }
 
 char* own_replica(uint64_t entry, CUdevice device) {
   const Replicas frames = replicas(entry);
-  const Record& object = *row(entry / page_size)->object.load(std::memory_order_relaxed);
+  const Record& object = *page_entry(entry / page_size)->object.load(std::memory_order_relaxed);
   size_t place = 0;
   for (int gpu = 0; gpu < gpu_of(device); ++gpu) place += has(object, gpu);
   return place < frames.size() ? frames[place].load(std::memory_order_relaxed) : nullptr;
