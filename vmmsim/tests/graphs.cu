@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// Graphs as the documentation has them: nodes of each type, what depends on what, changes, clones, and what is refused.
+// Graphs as the documentation has them: nodes of each type, what depends on what, changes, clones, memory, captures.
 #include "check.h"
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace {
 
 __global__ void store(int* to, int value) { *to = value; }
 __global__ void add(int* to, const int* a, const int* b) { *to = *a + *b; }
-__global__ void append(int* list, int value) { list[++list[0]] = value; }
+__global__ void append(int* list, int value) { list[atomicAdd(list, 1) + 1] = value; }
 __device__ int variable;
 
 int* numbers;  // of the host and of the GPU, 64 of them
@@ -279,36 +279,6 @@ void test_children_and_clones() {
   for (const cudaGraph_t each : {child, clone, changed}) CHECK(cudaGraphDestroy(each));
 }
 
-void test_update() {
-  const cudaGraph_t graph = make(), same = make(), other_order = make(), longer = make(), other_type = make();
-  for (const cudaGraph_t each : {graph, same, other_order, longer, other_type}) {
-    const int value = each == graph ? 1 : 10;
-    const cudaGraphNode_t first = appending(each, value);
-    cudaGraphNode_t second;
-    if (each == other_type) CHECK(cudaGraphAddEmptyNode(&second, each, &first, 1));
-    else second = appending(each, 2 * value, each == other_order ? Nodes() : Nodes{first});
-    if (each == longer) appending(each, 3, {second});
-  }
-  const cudaGraphExec_t exec = instantiate(graph);
-  cudaGraphExecUpdateResultInfo info;
-  CHECK(cudaGraphExecUpdate(exec, same, &info));
-  EXPECT(info.result == cudaGraphExecUpdateSuccess, "result %d", info.result);
-  clear();
-  launch(exec);
-  EXPECT(listed() == "10 20 ", "%s", listed().c_str());
-  REFUSED(cudaErrorGraphExecUpdateFailure, cudaGraphExecUpdate(exec, longer, &info));
-  EXPECT(info.result == cudaGraphExecUpdateErrorTopologyChanged && !info.errorNode, "result %d", info.result);
-  REFUSED(cudaErrorGraphExecUpdateFailure, cudaGraphExecUpdate(exec, other_order, &info));
-  EXPECT(info.result == cudaGraphExecUpdateErrorTopologyChanged && info.errorNode, "result %d", info.result);
-  REFUSED(cudaErrorGraphExecUpdateFailure, cudaGraphExecUpdate(exec, other_type, &info));
-  EXPECT(info.result == cudaGraphExecUpdateErrorNodeTypeChanged && info.errorNode, "result %d", info.result);
-  clear();
-  launch(exec);
-  EXPECT(listed() == "10 20 ", "%s", listed().c_str());
-  CHECK(cudaGraphExecDestroy(exec));
-  for (const cudaGraph_t each : {graph, same, other_order, longer, other_type}) CHECK(cudaGraphDestroy(each));
-}
-
 // An event that a node records is awaited by another stream, and one that a stream records by a node.
 void test_events() {
   cudaEvent_t recorded, awaited;
@@ -356,20 +326,6 @@ void test_launches() {
   CHECK(cudaGraphDestroy(graph));
   CHECK(cudaDeviceSynchronize());
   EXPECT(listed() == "0 1 2 3 0 1 2 3 0 1 2 3 0 1 2 3 0 1 2 3 ", "%s", listed().c_str());
-  const cudaGraph_t nothing = make();
-  run(nothing);
-  cudaGraphExec_t uploaded;
-  cudaGraphInstantiateParams all = {cudaGraphInstantiateFlagUpload, stream, nullptr, {}};
-  CHECK(cudaGraphInstantiateWithParams(&uploaded, nothing, &all));
-  CHECK(cudaGraphUpload(uploaded, stream));
-  CHECK(cudaGraphLaunch(uploaded, nullptr));
-  CHECK(cudaGraphExecDestroy(uploaded));
-  REFUSED(cudaErrorInvalidValue, cudaGraphInstantiate(&uploaded, nothing, cudaGraphInstantiateFlagDeviceLaunch));
-  REFUSED(cudaErrorInvalidValue, cudaGraphInstantiate(&uploaded, nothing, 64));
-  appending(nothing, 1);
-  CHECK(cudaGraphInstantiate(&uploaded, nothing, cudaGraphInstantiateFlagDeviceLaunch));
-  CHECK(cudaGraphExecDestroy(uploaded));
-  CHECK(cudaGraphDestroy(nothing));
 }
 
 uint64_t used_by_graphs() {
@@ -477,6 +433,54 @@ void test_user_objects() {
   REFUSED(cudaErrorInvalidValue, cudaUserObjectRetain(object, 1));
 }
 
+size_t edges_of(cudaGraph_t graph) {
+  size_t count = 0;
+  CHECK(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &count));
+  return count;
+}
+cudaGraph_t end_capture() {
+  cudaGraph_t graph;
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  return graph;
+}
+
+// What a program reads of a capture, and how it changes what comes next.
+void test_captures() {
+  cudaStreamCaptureStatus is;
+  unsigned long long id = 0, again = 0;
+  cudaGraph_t graph = nullptr;
+  const cudaGraphNode_t* nodes = nullptr;
+  const cudaGraphEdgeData* edges = nullptr;
+  size_t count = 9;
+  CHECK(cudaStreamGetCaptureInfo(stream, &is, nullptr, nullptr, nullptr, nullptr, nullptr));
+  EXPECT(is == cudaStreamCaptureStatusNone, "status %d", is);
+  REFUSED(cudaErrorIllegalState, cudaStreamUpdateCaptureDependencies(stream, nullptr, nullptr, 0, 0));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  CHECK(cudaStreamGetCaptureInfo(stream, &is, &id, &graph, &nodes, &edges, &count));
+  EXPECT(is == cudaStreamCaptureStatusActive && id && graph && count == 0, "status %d, %zu nodes", is, count);
+  append<<<1, 1, 0, stream>>>(numbers, 1);
+  append<<<1, 1, 0, stream>>>(numbers, 2);
+  CHECK(cudaStreamGetCaptureInfo(stream, &is, &again, &graph, &nodes, &edges, &count));
+  EXPECT(again == id && count == 1, "id %llu, %zu nodes", again, count);
+  cudaGraphNode_t by_hand;
+  CHECK(cudaGraphAddEmptyNode(&by_hand, graph, nodes, 1));
+  REFUSED(cudaErrorIllegalState, cudaGraphDestroyNode(by_hand));
+  REFUSED(cudaErrorIllegalState, cudaGraphDestroy(graph));
+  CHECK(cudaStreamUpdateCaptureDependencies(stream, &by_hand, nullptr, 1, cudaStreamSetCaptureDependencies));
+  append<<<1, 1, 0, stream>>>(numbers, 3);
+  EXPECT(end_capture() == graph && edges_of(graph) == 3, "%zu edges", edges_of(graph));
+
+  cudaGraphNode_t all[4];  // more behind the first node of the same graph
+  CHECK(cudaGraphGetNodes(graph, all, &(count = 4)));
+  CHECK(cudaStreamBeginCaptureToGraph(stream, graph, all, nullptr, 1, cudaStreamCaptureModeGlobal));
+  append<<<1, 1, 0, stream>>>(numbers, 4);
+  EXPECT(end_capture() == graph && edges_of(graph) == 4, "%zu edges", edges_of(graph));
+  clear();
+  run(graph);
+  CHECK(cudaGraphDestroy(graph));
+  EXPECT(numbers[0] == 4 && numbers[1] == 1, "%s", listed().c_str());
+}
+
 }  // namespace
 
 int main() {
@@ -490,11 +494,11 @@ int main() {
   test_parameters();
   test_copies();
   test_children_and_clones();
-  test_update();
   test_events();
   test_launches();
   test_memory_within();
   test_memory_left();
   test_user_objects();
+  test_captures();
   std::puts("OK");
 }
