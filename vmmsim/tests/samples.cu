@@ -20,6 +20,14 @@ static void test_attributes() {
   }
 }
 
+// Whatever its size, memory begins where any type may lie.
+static void test_alignment() {
+  char* blocks[3];
+  for (char*& each : blocks) CHECK(cudaMalloc(&each, 100));
+  for (char* const each : blocks) EXPECT(reinterpret_cast<uintptr_t>(each) % 256 == 0, "it is at %p", (void*)each);
+  for (char* const each : blocks) CHECK(cudaFree(each));
+}
+
 // --- 3D copies ----------------------------------------------------------------------------------------------------
 
 // Adds 1000 times its layer to each element.
@@ -282,6 +290,7 @@ static void test_occupancy() {
 
 int main() {
   test_attributes();
+  test_alignment();
   test_boxes();
   test_heights();
   test_words();
