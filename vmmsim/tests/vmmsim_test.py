@@ -320,6 +320,17 @@ class TestVmmsim(VmmsimCase):
         script = token + f"sys.exit(subprocess.call([sys.executable, '-c', {COUNT!r}]))"
         self.ends(vmmsim(sys.executable, "-c", script), 0, f"{SYSTEM_NOT_READY} 3 0\n", stderr=["is gone"])
 
+    def test_files_of_numa_nodes(self):
+        """Each GPU has one, which says 0, and which nobody writes or executes."""
+        script = (
+            "import os; files = [f'/sys/bus/pci/devices/0000:{bus:02x}:00.0/numa_node' for bus in (1, 2, 3)]\n"
+            "for file in files: print([os.access(file, mode) for mode in (os.F_OK, os.R_OK, os.W_OK, os.X_OK)])\n"
+            "print(*(open(file).read() for file in files[:2]))\n"
+        )
+        there, gone = [True, True, False, False], [False] * 4
+        done = vmmsim("--gpus", "2", sys.executable, "-c", script)
+        self.ends(done, 0, f"{there}\n{there}\n{gone}\n0\n 0\n\n")
+
     def test_visible_gpus(self):
         """Up to the first entry that names none; a GPU that is named twice hides all."""
         script = (
