@@ -11,6 +11,7 @@ it, and its pages lead to none.
 
 import ast
 import importlib
+import inspect
 import re
 
 from tests.machines import ROOT
@@ -139,6 +140,35 @@ def test_all_that_is_named_is_there():
     for package, names in PACKAGES.items():
         for name in names:
             exec(f"from {package} import {name}", {})
+
+
+# What else Machine has applies the changes of a line.
+METHODS = {"Machine": ("__init__", "line", "since", "forget_since", "end")}
+
+
+def functions_of(thing):
+    """(name, function) of a function, or of what a class has for everybody."""
+    if inspect.isfunction(thing):
+        yield thing.__name__, thing
+    for name, function in vars(thing).items() if inspect.isclass(thing) else ():
+        is_public = name in METHODS.get(thing.__name__, [name]) and (name == "__init__" or not name.startswith("_"))
+        if is_public and (function := inspect.unwrap(getattr(thing, name))) and inspect.isroutine(function):
+            yield f"{thing.__name__}.{name}", function
+
+
+def untyped(function):
+    signature = inspect.signature(function)
+    types = [its.annotation for name, its in signature.parameters.items() if name not in ("self", "cls")]
+    return inspect.Signature.empty in [*types, signature.return_annotation]
+
+
+def test_the_interface_has_types():
+    things = [
+        getattr(importlib.import_module(package), name, None) for package in PACKAGES for name in PACKAGES[package]
+    ]
+    functions = [each for thing in things for each in functions_of(thing)]
+    assert len(functions) > 25
+    assert [name for name, function in functions if untyped(function)] == []
 
 
 def test_the_tool_ships_the_licences():

@@ -48,7 +48,7 @@ class Source:
 
 
 class Sources(dict):
-    processes = frozenset()  # all that the recording has lines of
+    processes: frozenset = frozenset()  # all that the recording has lines of
 
 
 def sources(lines):

@@ -29,8 +29,8 @@ ADDRESS = re.compile("0x[0-9a-f]{1,16}")
 IN_WORDS = {int: "a number", str: "a text", list: "a list", dict: "an object"}
 
 
-def number(value: "int | str | None") -> "int | None":
-    """A number, also if it is written as an address is."""
+def number(value: int | str | None) -> int | str | None:
+    """A number, also if it is written as an address is; of another text and of nothing the same."""
     return int(value, 16) if isinstance(value, str) and value.startswith("0x") else value
 
 

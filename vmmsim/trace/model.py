@@ -20,18 +20,25 @@ class Machine:
     sources are those of imports.sources(), for a recording whose records do not tell of which memory an import is.
     """
 
-    def __init__(self, strict=True, sources=None):
-        self.sources, self.made_at, self.at = sources or {}, {}, None  # memory by (process, order); that of a change
-        self.processes, self.records, self.memory = collections.defaultdict(Process), {}, []
-        self.seen = {}  # device -> bytes that VMM may have, beside this ordinary memory
-        self.held = {}  # memory by number that only a descriptor holds
-        self.followed, self.touched = {}, {}  # memory by identity; of the line that it is at, by number
+    def __init__(self, strict: bool = True, sources: dict | None = None) -> None:
+        self.sources = sources or {}
+        self.made_at: dict = {}  # memory by (process, order)
+        self.at: tuple | None = None  # the (process, order) of the change that is made
+        self.processes: dict[int, Process] = collections.defaultdict(Process)
+        self.records: dict = {}
+        self.memory: list[Memory] = []
+        self.seen: dict[int, int] = {}  # device -> bytes that VMM may have, beside this ordinary memory
+        self.held: dict[int, Memory] = {}  # memory by number that only a descriptor holds
+        self.followed: dict = {}  # memory by identity
+        self.touched: dict[int, Memory] = {}  # of the line that it is at, by number
         self.made = 0  # how much memory there has been
-        self.lines, self.launches = 0, {}  # how many; by (process, "cudaLaunchKernel #2"), its sequence number and it
-        self.unmapped = {}  # by process: the sequence numbers of the last calls in a row that unmapped something
-        self.checks = collections.Counter()
-        self.strict, self.doubts = strict, []  # of the last line
-        self.watches = []
+        self.lines = 0  # how many
+        self.launches: dict = {}  # by (process, "cudaLaunchKernel #2"), its sequence number and it
+        self.unmapped: dict = {}  # by process: the sequence numbers of the last calls in a row that unmapped something
+        self.checks: collections.Counter[str] = collections.Counter()
+        self.strict = strict
+        self.doubts: list[str] = []  # of the last line
+        self.watches: list[Since] = []
 
     def expect(self, right, what):
         """Of every trace. Returns whether it is so."""
@@ -47,7 +54,7 @@ class Machine:
         if self.strict:
             self.expect(right, what)
 
-    def line(self, line):
+    def line(self, line: dict) -> None:
         """Takes a line that is a call, as validate_call() has it."""
         self.doubts = []
         self.demand(not validate_call(line), "a line has the documented members")
@@ -77,11 +84,11 @@ class Machine:
                 apply(self, process, line, **members)
 
     # --- What has changed since when
-    def since(self):
+    def since(self) -> Since:
         self.watches.append(Since())
         return self.watches[-1]
 
-    def forget_since(self, since):
+    def forget_since(self, since: Since) -> None:
         self.watches.remove(since)
 
     def comes(self, thing):
@@ -403,7 +410,7 @@ class Machine:
                 self.look_at(memory)
                 memory.is_gone = True
 
-    def end(self):
+    def end(self) -> None:
         checks.of_end(self)
 
 

@@ -48,16 +48,16 @@ class Broken(Exception):
 
 
 class Recording:
-    def __init__(self, path):
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = path
-        self.lines = []  # the calls
-        self.about = {}
-        self.modules = {}  # exact path, by name
-        self.exact = {}  # callers as they were written, where what is shown differs
+        self.lines: list[dict] = []  # the calls
+        self.about: dict = {}
+        self.modules: dict[str, str] = {}  # exact path, by name
+        self.exact: dict[str, str] = {}  # callers as they were written, where what is shown differs
         self.is_cut = False  # the last line was
         self.version = 1  # that of a recording which says none
-        self.new = set()  # what a newer writer tells, and nobody here knows
-        self.torn = []  # the numbers of other lines that break off
+        self.new: set[str] = set()  # what a newer writer tells, and nobody here knows
+        self.torn: list[int] = []  # the numbers of other lines that break off
 
     @classmethod
     def read(cls, path: "str | os.PathLike[str]") -> "Recording":
@@ -77,10 +77,11 @@ class Recording:
         recording.join_ends_of_memory()
         return recording
 
-    def join_ends_of_memory(self):
+    def join_ends_of_memory(self) -> None:
         """Memory goes in the step that was the reason, a close or the end of a process. It is told in its own line,
         or by the next call that looks, as each does that changes something: if none has between, none has looked."""
-        last, end, looked, joined = {}, None, 0, set()  # `last`: by thread
+        last: dict = {}  # by thread
+        end, looked, joined = None, 0, set()
         for at, line in enumerate(self.lines):
             kinds = {change.get("kind") for change in line["changes"] if isinstance(change, dict)}
             before = last.get((line["pid"], line["thread"]))
@@ -97,7 +98,7 @@ class Recording:
             last[line["pid"], line["thread"]] = line
         self.lines = [line for at, line in enumerate(self.lines) if at not in joined]
 
-    def add(self, text, number):
+    def add(self, text: str, number: int) -> None:
         def broken(what):
             newer = f"; {self.newer_version()}" if self.version > VERSION else ""
             return Broken(f"{self.path} is no recording: line {number} {what}{newer}")
@@ -139,7 +140,7 @@ class Recording:
                 if line["callers"] != exact["callers"]:
                     self.exact.update(zip(line["callers"], exact["callers"], strict=True))
 
-    def newer_version(self):
+    def newer_version(self) -> str:
         return f"it is a trace of version {self.version}, and this vmmsim knows version {VERSION}: use a newer vmmsim"
 
     def missing(self) -> list[str]:
@@ -168,7 +169,7 @@ class Recording:
         changing = (line["pid"] for line in self.lines if line["changes"])
         return list(dict.fromkeys(itertools.chain(changing, (line["pid"] for line in self.lines))))
 
-    def missing_ends(self):
+    def missing_ends(self) -> list[str]:
         """Of several processes: what is not known of how they end."""
         pids = self.processes()
         ended = {line["pid"] for line in self.lines if line["call"] in ENDS}
@@ -183,7 +184,7 @@ class Recording:
             "counts as left at the end."
         ]
 
-    def wrong_in_about(self):
+    def wrong_in_about(self) -> str:
         if not isinstance(self.about, dict):
             return "an object"
         for key, kind in OF_ABOUT.items():
@@ -224,21 +225,21 @@ class Recording:
         file, number, function = self.innermost(self.places(line))
         return file, number, shortened(function) if file else short(function)
 
-    def innermost(self, found):
+    def innermost(self, found: list[tuple[str, int, str]]) -> tuple[str, int, str]:
         for is_known in (lambda place: self.source(place[0]), lambda place: place[1], lambda place: place[2]):
             for place in found:
                 if is_known(place):
                     return place
         return "", 0, ""
 
-    def led_there(self, line):
+    def led_there(self, line: dict) -> list[str]:
         """["file:line", ...]: where the function was called that made a call, and so on, if the source is here."""
         found = self.places(line)
         place = self.innermost(found)
         outer = found[found.index(place) + 1 :] if place in found else []
         return [f"{file}:{number}" for file, number, _ in outer if self.source(file)]
 
-    def source(self, name):
+    def source(self, name: str) -> str:
         return self.about.get("sources", {}).get(name, "")
 
 

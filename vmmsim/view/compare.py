@@ -14,6 +14,8 @@ import itertools
 import pathlib
 import re
 
+from vmmsim.trace.recording import Recording
+from vmmsim.view.frames import Steps
 from vmmsim.view.overview import link
 from vmmsim.view.page import about, filled, view
 from vmmsim.view.sizes import size_text, sizes_text
@@ -38,7 +40,7 @@ def page_of_two(runs):
     return filled(f"Two runs: {' and '.join(names_of(runs))}", of_two(runs, KEYS) + "".join(views), "vmm-two")
 
 
-def of_two(runs, keys):
+def of_two(runs: list[tuple[Recording, Steps]], keys: list[str]) -> str:
     """keys: of the views that steps lead to."""
     told = "".join(f'<p class="vmm-matters">{html.escape(sentence)}</p>\n' for sentence in differences(runs))
     parts = [part(run[0], name, key) for run, name, key in zip(runs, names_of(runs), keys, strict=True)]

@@ -14,6 +14,7 @@ import re
 
 from vmmsim.trace import imports
 from vmmsim.trace.model import Machine
+from vmmsim.trace.recording import Recording
 from vmmsim.view.brief import brief
 from vmmsim.view.callers import Callers
 from vmmsim.view.lives import Lives
@@ -131,7 +132,7 @@ class Steps(list):
         return self.variables[key]
 
 
-def steps(recording):
+def steps(recording: Recording) -> Steps:
     """One Step for each call of the recording."""
     return Steps(recording)
 

@@ -70,8 +70,9 @@ def held(changes):
 class Overview:
     """Of the lines of a recording; what the model has of them follows."""
 
-    lanes = {}  # as lanes() has them
-    left, leaked = ({}, {}), 0  # as lives.left() and lives.leaked() have it
+    lanes: dict = {}  # as lanes() has them
+    left: tuple = {}, {}  # as lives.left() has it
+    leaked = 0  # as lives.leaked() has it
 
     def __init__(self, recording, answered):
         lines = list(enumerate(recording.lines, 1))

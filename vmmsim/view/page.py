@@ -20,8 +20,9 @@ import re
 import zlib
 
 from vmmsim.trace.line import NO_CALLS
+from vmmsim.trace.recording import Recording
 from vmmsim.view.engine import DRAWING
-from vmmsim.view.frames import Step, notes
+from vmmsim.view.frames import Step, Steps, notes
 from vmmsim.view.overview import matters
 from vmmsim.view.sizes import plural
 from vmmsim.view.style import style_of_pages
@@ -76,13 +77,13 @@ def filled(title, content, kind):
     return PAGE.format(meta=meta, title=title, style=style(), kind=kind, body=body)
 
 
-def script():
+def script() -> str:
     """Nothing of it is seen by other scripts of the page."""
     files = ((HERE / "js" / f"{name}.js").read_text() for name in SCRIPTS)
     return "".join(['(() => {\n"use strict";\n', *files, "})();\n"])
 
 
-def fragment(recording, steps, id):
+def fragment(recording: Recording, steps: Steps, id: str) -> str:
     """A page may have several, so a link to a step is #ID-step=12. It opens at the first call of VMM, with the list of
     the calls folded."""
     opens_at = next((step.number for step in steps if step.kind == "changes" and FIRST.match(step.call)), 1)

@@ -78,7 +78,7 @@ def colours(selector, values):
     return f"{selector} {{ {'; '.join(f'{name}: {value}' for name, value in values.items())} }}"
 
 
-def style_of_pages():
+def style_of_pages() -> str:
     """They are light on paper, or else follow their switch, or without one what the reader's system prefers."""
     dark = colours('body[data-theme="dark"]', DARK)
     preferred = colours('body:not([data-theme="light"])', DARK)
@@ -99,7 +99,7 @@ def is_used(selector, svg):
     return any(wanted <= set(kinds.split()) for kinds in CLASSES.findall(svg))
 
 
-def styled(svg):
+def styled(svg: str) -> str:
     """The text of a picture's file with the style that it needs in its <style>."""
     known = {kind for selector in RULES for kind in selector.split(".")} | {"vmm-picture"}
     unknown = {kind for kinds in CLASSES.findall(svg) for kind in kinds.split()} - known
