@@ -4,6 +4,7 @@
 The tools run in a copy that has what a clone would have.
 """
 
+import ast
 import fnmatch
 import pathlib
 import re
@@ -72,6 +73,22 @@ def test_editorconfig(checkout):
     names = files(checkout)
     found = [line for name in names for line in against(sections, name, (checkout / name).read_bytes())]
     assert not found, "\n".join(found)
+
+
+def test_lengths(checkout):
+    """A file of code has at most 700 lines, and names its licence; a function of Python has at most 60."""
+    code = ".py", ".cc", ".cpp", ".cu", ".h", ".js", ".css", ".cmake", ".sh"
+    found = []
+    for name in (name for name in files(checkout) if name.suffix in code):
+        lines = (checkout / name).read_text().splitlines()
+        if len(lines) > 700:
+            found.append(f"{name}: {len(lines)} lines")
+        if not any("SPDX-License-Identifier: " in line for line in lines[:3]):
+            found.append(f"{name}: no licence in its head")
+        for node in ast.walk(ast.parse("\n".join(lines))) if name.suffix == ".py" else ():
+            if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= 60:
+                found.append(f"{name}:{node.lineno}: {node.name} has {node.end_lineno - node.lineno + 1} lines")
+    assert found == []
 
 
 def against(sections, name, data):
