@@ -44,7 +44,7 @@
   };
   const RIGHTS = { 0: "no access", 1: "read", 3: "read-write" };
   const FAULT = 700;
-  const GPUS = 2, PAGE = 2 ** 21;
+  const GPUS = 2;
 
   class Mistake extends Error {}
 
@@ -211,7 +211,7 @@
     for (const [i, whole] of text.split("\n").entries()) {
       const line = whole.replace(/\/\/.*/, "").trim();
       if (!line) continue;
-      const row = { line, number: i + 1, is_bad: false, why: "" };
+      const row = { line, number: i + 1, is_bad: false, why: "", before: state };
       rows.push(row);
       try {
         const call = asked(line, variables);
@@ -236,98 +236,48 @@
 
   // --- The picture ---------------------------------------------------------------------------------------------------
 
-  // Not to scale: twice the size is one step wider, so that 2 MiB and 64 TiB stand in one picture.
-  const widthOf = (bytes) => 80 + 14 * Math.log2(Math.max(1, bytes / PAGE));
-  const escaped = (text) => String(text).replace(/[<>&"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
-  const text = (x, y, what, kind = "") => `<text x="${x}" y="${y}" class="${kind}">${escaped(what)}</text>`;
-  const box = (x, y, width, kind, title) =>
-    `<rect x="${x}" y="${y}" width="${width}" height="34" rx="3" class="${kind}">` +
-    `<title>${escaped(title)}</title></rect>`;
+  // What was there before a line and what is there after it, as lives of two steps: vmmsim/view/js draws what changed.
+  const BEFORE = 1, NOW = 2;
+  const life = (was, is) => [was ? BEFORE : NOW, is ? 0 : NOW];
+  const both = (was, is, keyOf) => {
+    const found = new Map();
+    for (const each of was) found.set(keyOf(each), { was: each });
+    for (const each of is) found.set(keyOf(each), { ...found.get(keyOf(each)), is: each });
+    return [...found.values()].map((each) => ({ ...each, it: each.is ?? each.was }));
+  };
 
-  // The parts of a reservation, mapped and not, from its first address on.
-  const partsOf = (reservation, mappings) => {
-    const end = reservation.address + reservation.size, parts = [];
-    let at = reservation.address;
-    for (const each of mappings) {  // by address; one may go on in the next reservation
-      const begin = Math.max(each.address, at), behind = Math.min(each.address + each.size, end);
-      if (begin >= behind) continue;
-      if (begin > at) parts.push({ size: begin - at });
-      parts.push({ size: behind - begin, mapping: each });
-      at = behind;
+  const livesOf = (was, is) => {
+    const devices = [...Array(GPUS).keys()], data = { devices, names_of_processes: [""], reservations: [], mappings: [],
+      memory: [], handles: [], bindings: [], blocks: [], peers: [] };
+    for (const { was: old, is: now, it } of both(was.memories, is.memories, ({ memory }) => memory)) {
+      const steps = !old ? [NOW] : now ? [BEFORE] : [BEFORE, NOW];
+      data.memory[it.memory] = [it.size, it.device, 0, [], steps, {}];
     }
-    if (at < end) parts.push({ size: end - at });
-    return parts;
-  };
-  const rightsText = ({ access, host_access }) => {
-    const open = [3, 1].flatMap((right) => {
-      const those = access.flatMap((each, gpu) => (each === right ? gpu : [])).join(", ");
-      const who = [those && `GPU ${those}`, host_access === right && "host"].filter(Boolean).join(", ");
-      return who ? `${who}: ${RIGHTS[right]}` : [];
-    });
-    return open.join("; ") || RIGHTS[0];
-  };
-  const holdersOf = (memory, state) => {
-    const handles = state.handles.filter((each) => each.memory === memory && each.references);
-    const mappings = state.mappings.filter((each) => each.memory === memory).length;
-    const named = handles.map(({ handle }) => state.names.get(handle) ?? "a handle");
-    return [...named, mappings && `${mappings} mapping${mappings > 1 ? "s" : ""}`].filter(Boolean).join(", ");
-  };
-
-  const kindOf = (device) => (device < 0 ? "vmm-panel" : `vmm-gpu${device}`);
-
-  const pictureOf = (state) => {
-    const drawn = [], arrows = [], from = new Map();
-    let y = 20, width = 300;
-    drawn.push(text(0, y, "Virtual addresses", "vmm-title"));
-    for (const reservation of state.reservations) {
-      const address = `0x${reservation.address.toString(16)}`;
-      y += 20;
-      drawn.push(text(0, y, `${state.names.get(address) ?? address}: ${sizeText(reservation.size)}`, "vmm-left"));
-      y += 6;
-      let x = 0;
-      for (const { size, mapping } of partsOf(reservation, state.mappings)) {
-        const wide = Math.max(widthOf(size), mapping ? 12 + 7 * rightsText(mapping).length : 0);
-        const kind = mapping ? kindOf(mapping.device) : "vmm-box";
-        drawn.push(box(x, y, wide, kind, mapping ? `mapped, ${sizeText(size)}` : `reserved only, ${sizeText(size)}`));
-        drawn.push(text(x + wide / 2, y + 14, sizeText(size), "vmm-small"));
-        if (mapping) {
-          drawn.push(text(x + wide / 2, y + 28, rightsText(mapping), "vmm-small"));
-          from.set(mapping, [x + wide / 2, y + 34]);
-        }
-        x += wide + 2;
+    data.memory = Array.from(data.memory, (each) => each ?? 0);
+    for (const { was: old, is: now, it } of both(was.handles, is.handles, ({ handle }) => handle)) {
+      const counts = [[BEFORE, old?.references ?? 0], [NOW, now?.references ?? 0]];
+      if (counts[0][1] || counts[1][1])
+        data.handles.push([0, it.memory + 1, ...life(counts[0][1], counts[1][1]), counts, is.names.get(it.handle)]);
+    }
+    const mappings = both(was.mappings, is.mappings, ({ address, memory }) => `${address} ${memory}`);
+    for (const { was: old, is: now, it } of both(was.reservations, is.reservations, ({ address }) => address)) {
+      const address = `0x${it.address.toString(16)}`, place = data.reservations.length;
+      data.reservations.push([0, is.names.get(address) ?? address, address, it.size, ...life(old, now), 0]);
+      for (const { was: before, is: after, it: { address, size, memory, access } } of mappings) {
+        const begin = Math.max(address, it.address), end = Math.min(address + size, it.address + it.size);
+        if (begin >= end) continue;  // one may go on in the next reservation
+        const granted = access.flatMap((_, gpu) => [[BEFORE, gpu, before?.access[gpu] ?? 0],
+          [NOW, gpu, (after ?? before).access[gpu]]]);
+        data.mappings.push([place, begin - it.address, end - begin, memory + 1, ...life(before, after), granted]);
       }
-      width = Math.max(width, x);
-      y += 40;
     }
-    if (!state.reservations.length) drawn.push(text(0, (y += 24), "none are reserved", "vmm-left"));
-    y += 44;
-    for (const owner of [...new Set([0, ...state.memories.map(({ device }) => device)])].sort()) {
-      const memories = state.memories.filter(({ device }) => device === owner);
-      const name = owner < 0 ? "Memory of the host" : `Memory of GPU ${owner}`;
-      const all = memories.reduce((sum, { size }) => sum + size, 0);
-      drawn.push(text(0, y, `${name}: ${all ? `${sizeText(all)} taken` : "none taken"}`, "vmm-title"));
-      y += 8;
-      let x = 0;
-      for (const { memory, size } of memories) {
-        const holders = holdersOf(memory, state), wide = Math.max(widthOf(size), 12 + 7 * holders.length);
-        drawn.push(box(x, y, wide, kindOf(owner), `held by ${holders}`));
-        drawn.push(text(x + wide / 2, y + 14, sizeText(size), "vmm-small"));
-        drawn.push(text(x + wide / 2, y + 28, holders, "vmm-small"));
-        for (const [mapping, [x1, y1]] of from)
-          if (mapping.memory === memory) arrows.push(`<path class="vmm-arrow" d="M${x1} ${y1}L${x + wide / 2} ${y}"/>`);
-        x += wide + 8;
-      }
-      width = Math.max(width, x);
-      y += memories.length ? 60 : 16;
-    }
-    return `<svg class="vmm-picture" viewBox="-1 0 ${width + 2} ${y - 16}" style="--natural-width: ${width + 2}px"
-      role="img" aria-label="The addresses, and the memory behind them">${arrows.join("")}${drawn.join("")}</svg>`;
+    return data;
   };
 
-  // The colour of a mapping is that of the GPU whose memory it has.
-  const withDevices = (state) => {
-    const device = new Map(state.memories.map(({ memory, device }) => [memory, device]));
-    return { ...state, mappings: state.mappings.map((each) => ({ ...each, device: device.get(each.memory) })) };
+  const pictureOf = (was, is, title, width) => {
+    const { elements, height, ...drawn } = drawOfViews(livesOf(was, is), { from: BEFORE, to: NOW, title, width });
+    return `<svg class="vmm-picture" viewBox="0 0 ${drawn.width} ${height}" style="--natural-width: ${drawn.width}px"
+      role="img" aria-label="The addresses, and the memory behind them">${elements.join("")}</svg>`;
   };
 
   // --- The box -------------------------------------------------------------------------------------------------------
@@ -351,9 +301,8 @@
       const row = rows[chosen];
       picture.replaceChildren();
       if (!row) return;
-      picture.innerHTML = pictureOf(withDevices(row.state));
       const now = `After line ${row.number}${row.is_bad ? ", which failed" : ""}`;
-      picture.prepend(element("p", { textContent: now }));
+      picture.innerHTML = pictureOf(row.before, row.state, now, Math.max(340, Math.min(600, picture.clientWidth)));
     };
     const run = async () => {
       delete listing.dataset.answered;

@@ -20,9 +20,11 @@ from docutils import nodes
 from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
+from vmmsim.view import script_of_drawing
+
 COMMENT = re.compile(r"(?:<!--)?\s*try it\s*(?:-->)?\s*")
 SECTION = re.compile(r"^<!-- try it: ([\w-]+) -->$", re.MULTILINE)
-MACHINE = "try_it_machine.js"
+MACHINE, DRAWING = "try_it_machine.js", "try_it_drawing.js"
 ABSENT = """<p class="vmm-absent">This book was built without what answers in its boxes, which needs
 <code>em++</code>, of Debian's package emscripten. So the boxes below are listings, which cannot be changed.</p>
 <p>"""
@@ -64,6 +66,7 @@ def put(app, page, template, context, doctree):
     if doctree is None or not any("try-it" in each["classes"] for each in doctree.findall(nodes.literal_block)):
         return
     if built(app).exists():
+        app.add_js_file(DRAWING)
         app.add_js_file("try_it.js")
         app.add_js_file(None, body=f'const machineOfBoxes = "{context["pathto"]("_static/" + MACHINE, 1)}";')
     else:
@@ -75,6 +78,7 @@ def copy_machine(app):
         static = pathlib.Path(app.outdir, "_static")
         static.mkdir(parents=True, exist_ok=True)
         shutil.copy(built(app), static / MACHINE)
+        (static / DRAWING).write_text(script_of_drawing("drawOfViews"))
 
 
 def setup(app):

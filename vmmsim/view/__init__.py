@@ -9,7 +9,7 @@ import importlib
 
 MODULES = {
     "compare": ("of_two",),
-    "engine": ("NoEngine",),
+    "engine": ("NoEngine", "script_of_drawing"),
     "frames": ("steps",),
     "page": ("PAGE", "fragment", "script"),
     "sizes": ("plural", "size_text"),

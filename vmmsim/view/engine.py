@@ -28,9 +28,19 @@ def pictures(data, asked, drawn="const drawn = draw;"):
     return json.loads(engine(drawn)(json.dumps({"data": data, "asked": asked})))
 
 
+def script_of_drawing(name):
+    """For a page of one's own: a function of this name draws data as draw() does; nothing else of it is seen there."""
+    its = "return (data, it) => draw(new Lives(data), it);"
+    return f'const {name} = (() => {{\n"use strict";\n{code_of_drawing()}{its}\n}})();\n'
+
+
+def code_of_drawing():
+    return "".join((HERE / f"{name}.js").read_text() for name in DRAWING)
+
+
 @functools.cache
 def engine(drawn):
-    code = "".join((HERE / f"{name}.js").read_text() for name in DRAWING) + drawn + MAIN
+    code = code_of_drawing() + drawn + MAIN
     try:
         import quickjs
     except ImportError:

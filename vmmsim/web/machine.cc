@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // The memory of the simulated machine for a page, and the calls of virtual memory management: one after the other, each
-// a line, each answered in JSON with all that there is after it. See ../docs for what a page does with it, try_it.js.
+// a line, each answered in JSON with all that there is after it.
 #include "../simulator/memory/addresses.cc"
 #include "../simulator/memory/dma_buf.cc"
 #include "../simulator/memory/handles.cc"
