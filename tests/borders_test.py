@@ -29,8 +29,8 @@ OURS = "docs", "labs", "scripts", "tests"
 # Its files that the lessons' side reads or copies: pages, licences, a view's style, the questions to hardware, tests by
 # name; and whole components.
 FILES = re.compile(
-    r"vmmsim/(docs\b|([*\w]+/)?README\.md|(tests/)?[*\w]+_test\.py|view/view\.css|LICENSE|(trace|view|tests|tests/conformance)$"
-    r"|tests/conformance/)"
+    r"vmmsim/(docs\b|([*\w]+/)?README\.md|(tests/)?[*\w]+_test\.py|view/view\.css|LICENSE"
+    r"|(trace|view|tests|tests/conformance)$|tests/conformance/)"
 )
 PATH = re.compile(r"(?<![\w/.])(?:\.\./)*(vmmsim/[\w./*{}-]+)")
 

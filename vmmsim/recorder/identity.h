@@ -4,8 +4,8 @@
 // Device and inode of a driver's descriptor are those of /dev/nvidiactl, whatever was exported, and its number is
 // another one in another process. But whoever gets it has the same open file. So the exporter's recorder marks the file
 // with what Linux keeps for it: its owner, and the signal that the owner gets where a program asks for signals
-// (O_ASYNC), which no driver's file sends. A mark tells the process and its export, of the last 64. kcmp(2) compares open
-// files without a mark, but wants the right to trace the exporter, and the exporter's descriptor still open: most
+// (O_ASYNC), which no driver's file sends. A mark tells the process and its export, of the last 64. kcmp(2) compares
+// open files without a mark, but wants the right to trace the exporter, and the exporter's descriptor still open: most
 // programs close it once it is sent.
 #pragma once
 #include <cstddef>
