@@ -37,9 +37,14 @@ function drawn_with_arrows(scene, options) {
     return null;
   }
 }
+// At the first level that is no taller; the higher the level, the less there is. It begins with that of the last
+// picture: a step is much like the one before.
 function drawn_in_rows(aggregated, tallest, options) {
   const rows = (level, how) => new RowDrawing(aggregated, levels[level], { ...options, ...how }).draw();
-  let level = 0;
-  while (level < levels.length - 1 && rows(level, { tooltips: null, is_trial: true }).height > tallest) level++;
-  return rows(level);
+  const fits = (level) => rows(level, { tooltips: null, is_trial: true }).height <= tallest;
+  const { lives } = aggregated.scene;
+  let level = lives.level ?? 0;
+  while (level < levels.length - 1 && !fits(level)) level++;
+  while (level > 0 && fits(level - 1)) level--;
+  return rows(lives.level = level);
 }
