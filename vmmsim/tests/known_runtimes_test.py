@@ -8,11 +8,8 @@ import subprocess
 
 import pytest
 
+from vmmsim.simulator.runtime import known_runtimes
 from vmmsim.tests.built import BUILT
-
-pytest.importorskip("elftools", reason="pyelftools is not installed for this Python; ./test.sh gets it")
-
-from vmmsim.simulator.runtime import known_runtimes  # noqa: E402 (it needs that)
 
 TABLE = known_runtimes.TABLE.read_text()
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """Where the functions of NVIDIA's libcudart_static lie, release by release: writes known_runtimes.inc.
 
-    python3 -m vmmsim.simulator.runtime.known_runtimes      (it needs pyelftools)
+    python3 -m vmmsim.simulator.runtime.known_runtimes
 
 A linked program or library that was stripped names no function of the runtime inside it. But the library is one object
 whose code is one section, which a linker moves as a whole. So a few words of it tell the release and where it begins,
@@ -12,14 +12,12 @@ taken.
 For 64-bit x86, where every function begins at a multiple of 16 bytes, so that each has room for a jump.
 """
 
-import io
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
-
-from elftools.elf.elffile import ELFFile
 
 TABLE = pathlib.Path(__file__).with_name("known_runtimes.inc")
 # The first build of each code. Later builds of a release are the same but for their number, where none is named.
@@ -40,6 +38,7 @@ HEAD = """\
 // Made by known_runtimes.py: the size of each runtime's code, and words of it by their offsets; then where each
 // function lies in them, in units of 16 bytes, or NONE.
 """
+X86_64, FUNCTION, SYMTAB, RELA = 62, 2, 2, 4
 # The bytes before and behind a relocation that a linker may write: with its instruction, and all of a sequence that
 # finds a variable of a thread.
 AROUND, AROUND_THREAD, OF_THREAD = (4, 8), (16, 20), range(16, 24)
@@ -61,20 +60,33 @@ class Runtime:
 
     def __init__(self, archive):
         (file,) = (member for member in members(archive) if member.startswith(b"\x7fELF"))
-        elf = ELFFile(io.BytesIO(file))
-        if elf["e_machine"] != "EM_X86_64":
+        if struct.unpack_from("<H", file, 18)[0] != X86_64:
             raise ValueError("not of 64-bit x86")
-        code = elf.get_section_index(".text")
-        self.text = elf.get_section(code).data()
+        first, count, names = struct.unpack_from("<Q", file, 40)[0], *struct.unpack_from("<HH", file, 60)
+        sections = [struct.unpack_from("<IIQQQQIIQQ", file, first + 64 * i) for i in range(count)]
+
+        def text_at(strings, offset):
+            begin = sections[strings][4] + offset
+            return file[begin : file.index(b"\0", begin)].decode()
+
+        (code,) = (i for i, each in enumerate(sections) if text_at(names, each[0]) == ".text")
+        self.text = file[sections[code][4] :][: sections[code][5]]
         self.written = bytearray(len(self.text))  # 1: a linker may write this byte
-        for relocation in elf.get_section_by_name(".rela.text").iter_relocations():
-            before, behind = AROUND_THREAD if relocation["r_info_type"] in OF_THREAD else AROUND
-            begin, end = max(0, relocation["r_offset"] - before), min(len(self.text), relocation["r_offset"] + behind)
-            self.written[begin:end] = b"\1" * (end - begin)
-        symbols = elf.get_section_by_name(".symtab").iter_symbols()
-        symbols = [each for each in symbols if each["st_info"]["type"] == "STT_FUNC" and each["st_shndx"] == code]
-        starts = {each["st_value"] for each in symbols}
-        self.functions = {each.name: each["st_value"] for each in symbols if each.name.startswith(("cuda", "__cuda"))}
+        self.functions = {}
+        starts = set()
+        for _, kind, _, _, at, size, link, of, _, _ in sections:
+            if kind == RELA and of == code:
+                for offset, info, _ in struct.iter_unpack("<QQq", file[at : at + size]):
+                    before, behind = AROUND_THREAD if info & 0xFFFFFFFF in OF_THREAD else AROUND
+                    begin, end = max(0, offset - before), min(len(self.text), offset + behind)
+                    self.written[begin:end] = b"\1" * (end - begin)
+            if kind == SYMTAB:
+                for name, info, _, section, value, _ in struct.iter_unpack("<IBBHQQ", file[at : at + size]):
+                    if info & 15 != FUNCTION or section != code:
+                        continue
+                    starts.add(value)
+                    if text_at(link, name).startswith(("cuda", "__cuda")):
+                        self.functions[text_at(link, name)] = value
         if any(start % 16 for start in starts):
             raise ValueError("a function is not aligned: a jump may not fit")
         self.samples = [self.sample(len(self.text) * i // SAMPLES) for i in range(SAMPLES)]
