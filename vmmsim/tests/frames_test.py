@@ -5,6 +5,7 @@ Whatever a recording tells, each call has a frame, of a bounded size and within 
 """
 
 import html
+import json
 import random
 import re
 import time
@@ -15,7 +16,7 @@ from vmmsim.trace.model import Machine
 from vmmsim.view.callers import Callers
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.owners import Owners
-from vmmsim.view.page import page
+from vmmsim.view.page import about, page
 from vmmsim.view.pictures import of_steps
 
 
@@ -165,6 +166,15 @@ def test_who_called():
         (1, ["b.so+0x9"], "b.so"),
     ):
         assert owners.of({**writer.lines[0], "thread": thread, "callers": callers}) == owner
+
+
+def test_what_is_not_recorded_is_said_of_recordings_alone():
+    """The recorder tells of modules and of no copies; the simulator of copies."""
+    writer = Writer()
+    writer.launch()
+    recorded = json.dumps({"module": "a.so", "path": "/lib/a.so"}) + "\n" + writer.text()
+    assert "1 call; copies are not recorded." in about(read(recorded))
+    assert "1 call." in about(writer.recording())
 
 
 def test_a_picture_does_not_depend_on_those_before():

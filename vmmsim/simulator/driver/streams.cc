@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "../memory/this_machine.h"
 #include "../memory/thread_slot.h"
 #include "capture.h"
 #include "contexts.h"
