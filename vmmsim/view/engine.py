@@ -28,7 +28,7 @@ def pictures(data, asked, drawn="const drawn = draw;"):
     return json.loads(engine(drawn)(json.dumps({"data": data, "asked": asked})))
 
 
-def script_of_drawing(name):
+def script_of_drawing(name: str) -> str:
     """For a page of one's own: a function of this name draws data as draw() does; nothing else of it is seen there."""
     its = "return (data, it) => draw(new Lives(data), it);"
     return f'const {name} = (() => {{\n"use strict";\n{code_of_drawing()}{its}\n}})();\n'
