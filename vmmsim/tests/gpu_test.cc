@@ -288,6 +288,18 @@ static void test_rows(uint64_t address, uint32_t* before, uint32_t* after) {  //
   EXPECT(behind.find("write of 4 bytes at 0x80 of __shared__ memory, which has 32 bytes") != behind.npos);
 }
 
+// What a loop writes under a guard alone keeps its value while other registers are written.
+static void test_guarded_registers() {
+  EXPECT(
+      run("mov.u64 %rd3, 0; mov.u32 %r1, 0;"
+          "again: setp.eq.u32 %p1, %r1, 0; @%p1 mov.u64 %rd4, 7; add.u64 %rd3, %rd3, %rd4;"
+          "add.u64 %rd5, %rd3, 100; add.u64 %rd6, %rd3, 200; add.u64 %rd7, %rd3, 300; add.u64 %rd8, %rd3, 400;"
+          "add.u64 %rd5, %rd5, %rd6; add.u64 %rd7, %rd7, %rd8; add.u64 %rd5, %rd5, %rd7; st.global.u64 [%rd1+8], %rd5;"
+          "add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 3; @%p1 bra again; st.global.u64 [%rd1], %rd3;",
+          reinterpret_cast<uint64_t>(result)) == "");
+  EXPECT(result[0] == 3 * 7);
+}
+
 // Of the last place of a float that a long integer does not reach by itself.
 static void test_conversions() {
   EXPECT(reduce("mov.u64 %rd3, 0x1010000000000001; cvt.rn.bf16.u64 %h1, %rd3; st.global.u16 [%rd2], %h1;") == 0x5d81);
@@ -441,6 +453,7 @@ int main() {
   const memory::Entry aliased = reinterpret_cast<uint64_t>(page(6)) | rights | memory::aliased;
   for (int at : {4, 5}) table.set(reinterpret_cast<uint64_t>(page(at)), aliased);
   test_aliases(address, address + memory::page_size);
+  test_guarded_registers();
   test_conversions();
   test_cluster();
   test_stack();
