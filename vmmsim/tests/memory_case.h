@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// What the cases of memory_test.cc ask with: refusals, memory in short, and other processes.
+// What the cases of memory_test.cc ask with: refusals, memory in short, and other processes; and how they are run.
 #pragma once
 #include <fcntl.h>
 #include <signal.h>
@@ -12,8 +12,10 @@
 #include <fstream>
 #include <functional>
 #include <initializer_list>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include "memory/memory.h"
 #include "memory/page_table.h"
 #include "messages.h"
@@ -129,6 +131,52 @@ int end(const Peer& peer, int signal = 0) {
   const int status = wait_for(peer.process);
   close(peer.socket);
   return status;
+}
+
+// --- Cases: each is a process of its own on a machine of its own.
+struct Case {
+  const char* name;
+  void (*run)();
+  bool is_role;  // started by another
+  std::function<void(Machine&, Options&)> set_up;
+};
+
+// A program's cases: all of them, or the one it is started with.
+int run_cases(int argc, char** argv, std::span<const Case> cases) {
+  self = argv[0];
+  more = argc > 2 ? argv[2] : "";
+  alarm(argc > 1 ? 120 : 600);
+  if (argc > 1 && getenv("VMMSIM")) {
+    for (const Case& each : cases)
+      if (!std::strcmp(each.name, argv[1])) return each.run(), 0;
+    return 2;
+  }
+  // QEMU's user emulation has no robust mutexes, and a thread of its own, which never waits.
+  const std::set<std::string_view> not_emulated = {"processes", "multicast_objects", "multicast_of_processes",
+                                                   "hopeful",   "on_the_fabric",     "lost_lock"};
+  int failures = 0;
+  for (const Case& each : cases) {
+    if (each.is_role || (argc > 1 && std::strcmp(each.name, argv[1]))) continue;
+    if (getenv("TESTS_ARE_EMULATED") && not_emulated.contains(each.name)) continue;
+    Machine machine;
+    Options options;
+    machine.gpus = 2, machine.memory = 256 * MiB;
+    if (each.set_up) each.set_up(machine, options);
+    setenv("VMMSIM", create_machine(machine, options, "").c_str(), 1);
+    const int status = wait_for(start(each.name).process);
+    std::printf("%s: %s\n", each.name, status ? ("FAILED, status " + std::to_string(status)).c_str() : "OK");
+    failures += status != 0;
+  }
+  // Without a machine, or with one that is gone.
+  for (const char* value : {"", "1:2", "1:1:0123"}) {
+    if (*value) setenv("VMMSIM", value, 1);
+    else unsetenv("VMMSIM");
+    const pid_t child = fork();
+    if (child == 0) _exit(why_no_machine().empty() || machine().gpus);
+    failures += wait_for(child) != 0;
+  }
+  std::printf(failures ? "%d failed\n" : "OK\n", failures);
+  return failures != 0;
 }
 
 }  // namespace
