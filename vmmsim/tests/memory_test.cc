@@ -142,6 +142,37 @@ void addresses() {
   EXPECT(free_of(0) == left - page);
 }
 
+// What was freed is told until its addresses are reserved anew.
+void reserved_anew() {
+  const auto is_told = [](uint64_t address, const char* how) {
+    return what_lies_at(0, address, true).find(how) != std::string::npos;
+  };
+  const uint64_t address = map_new(page);
+  unmap(address, page);
+  EXPECT(is_told(address, "it was unmapped"));
+  free_reservation(address, page);
+  EXPECT(is_told(address, "it was given back"));
+  EXPECT(reserve(page, 0, address, 0) == address);
+  EXPECT(is_told(address, "is reserved") && !is_told(address, "it was"));
+}
+
+// The driver keeps a part in 256 of each GPU's memory, here two pages.
+void kept_by_the_driver() {
+  for (int gpu : {0, 1}) EXPECT(free_of(gpu) == 1024 * MiB - 2 * page);
+}
+
+// A pool that runs out of memory between two units gives back the first.
+void pool_without_memory() {
+  const Handle most = create(free_of(0) - Pool::unit - page, on_gpu(0), 0);
+  const uint64_t left = free_of(0);
+  Pool pool(0);
+  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "", pool.allocate(2 * Pool::unit, nullptr));
+  EXPECT(pool.is_unused() && free_of(0) == left);
+  pool.allocate(Pool::unit, nullptr);
+  EXPECT(pool.reserved() == Pool::unit && free_of(0) == left - Pool::unit);
+  release(most);
+}
+
 // Descriptors of ranges for other devices: of one GPU's memory.
 void dma_bufs() {
   const uint64_t at = reserve(2 * page, 0, 0, 0);
@@ -622,6 +653,9 @@ const Case cases[] = {
     {"frames", frames, false, {}},
     {"host_ranges", host_ranges, false, {}},
     {"addresses", addresses, false, {}},
+    {"reserved_anew", reserved_anew, false, {}},
+    {"kept_by_the_driver", kept_by_the_driver, false, [](Machine& m, Options&) { m.memory = 1024 * MiB; }},
+    {"pool_without_memory", pool_without_memory, false, {}},
     {"dma_bufs", dma_bufs, false, {}},
     {"told_leaks", told_leaks, false, {}},
     {"owners", owners, false, {}},
