@@ -106,6 +106,8 @@ class TestHeld(ViewTest):
         assert "main.cu:7 in train (createTree)" in listed.text_content()
         expect(self.page.locator(".vmm-source .vmm-next")).to_be_in_viewport(ratio=1)
         assert "createTree in another thread, main thread last at main.cu:7" in listed.get_attribute("title")
+        self.search().fill("cuMemCreate main.cu:7 createTree")  # as its row says
+        expect(self.button("All (2)")).to_be_visible()
 
     def test_descriptors_and_an_end(self):
         self.at("#step=7,held")

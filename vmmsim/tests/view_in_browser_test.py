@@ -292,6 +292,9 @@ class TestViews(ViewTest):
             ("a_library_f", [4]),
             ("program.cu:10", [9]),
             ("#2", [6, 7, 8, 12, 13]),
+            ("#2 R1", [7, 8, 12]),
+            ("r10", []),
+            (f"cuMemMap {hex(BASE + 2 * MIB + 0x12B)}", [7]),
             (hex(BASE + 2 * MIB + 4096), [2, 7, 8, 12]),
             *((size, [3, 4, 5, 6, 7, 8, 10, 11, 12, 13]) for size in ("2 MiB", "2048 KiB", "2,097,152 B")),
             ("0.0625 GB", [2, 9]),
@@ -300,10 +303,10 @@ class TestViews(ViewTest):
             search.fill(words)
             expect_listed(wanted)
             assert self.button(f"All ({len(wanted)})").is_visible(), "the chips do not count what is found"
-        for words in "12", "step 7":
+        for words, number in ("12", 12), ("step 7", 7), ("0,012", 12):
             search.fill(words)
             expect_listed([line["number"] for line in lines])
-            self.expect_step(int(words.split()[-1]))
+            self.expect_step(number)
         search.fill("")
         expect_listed([line["number"] for line in lines])
         assert self.button(f"All ({self.last})").get_attribute("aria-pressed") == "true"

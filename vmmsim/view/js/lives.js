@@ -57,25 +57,28 @@ class Lives {
 
   // The step of which only the number is sought, or 0.
   step_in(text) {
-    const [, number] = text.match(/^\s*(?:step\s+)?(\d+)\s*$/) ?? [];
-    return number <= this.steps.length ? Number(number) : 0;
+    const number = Number(text.match(/^\s*(?:step\s+)?([\d,]+)\s*$/)?.[1].replaceAll(",", ""));
+    return number <= this.steps.length ? number : 0;
   }
   // A test of a step and its number, for words that are sought. A step's number leaves the list as it is.
   fits_words(text) {
     const words = with_sizes(text.trim().toLowerCase());
     if (!words || this.step_in(words)) return () => true;
-    if (/^#\d+$/.test(words)) {
-      const its = new Set((this.memory[words.slice(1) - 1]?.[3] ?? []).map(([number]) => number));
-      return (_, number) => its.has(number);
-    }
-    const said = ({ call, brief, words, place: [file, line, name], led_there, stack }) => [call, brief, words, name,
-      `${file}:${line}`, ...led_there, ...this.stacks[stack].flatMap((frame) => this.frames_of_code[frame])].join(" ");
-    const text_of = (step) => step.text ??= with_sizes(said(step).toLowerCase());
-    const has = (step, word) => /^p\d+$/.test(word) ? `p${step.process + 1}` == word
-      : /^s\d+$/.test(word) ? `s${step.stream}` == word : text_of(step).includes(word);
-    const has_words = (step) => words.split(/\s+/).every((word) => has(step, word));  // "P2 cuMemMap train.py:25"
-    if (!/^0x[\da-f]{4,}$/.test(words)) return has_words;
-    const its = this.steps_at(Number(words));
-    return (step, number) => its.has(number) || has_words(step);
+    const tests = words.split(/\s+/).map((word) => this.fits_word(word));  // "P2 cuMemMap train.py:25"
+    return (step, number) => tests.every((fits) => fits(step, number));
+  }
+  fits_word(word) {
+    const [, kind, digits] = word.match(/^([#ps])(\d+)$/) ?? [];
+    if (kind == "p") return ({ process }) => process + 1 == digits;
+    if (kind == "s") return ({ stream }) => stream == digits;
+    if (kind) return (_, number) => this.memory[digits - 1]?.[3].some(([its]) => its == number);
+    const its = /^0x[\da-f]{4,}$/.test(word) ? this.steps_at(Number(word)) : null;
+    const name = /^r\d+$/.test(word) ? RegExp(`\\b${word}\\b`) : null;  // R1 is not R10
+    return (step, number) => its?.has(number) || (name ? name.test(this.said(step)) : this.said(step).includes(word));
+  }
+  said(step) {
+    const { call, brief, words, owner, place: [file, line, name], led_there, stack } = step;
+    return step.text ??= with_sizes([call, brief, words, name, `${file}:${line}`, this.owners[owner], ...led_there,
+      ...this.stacks[stack].flatMap((frame) => this.frames_of_code[frame])].join(" ").toLowerCase());
   }
 }

@@ -12,9 +12,9 @@ function exact(size) {
   for (const [unit, bytes] of units) if (size && size % bytes == 0) return `${size / bytes} ${unit}`;
   return `${size} B`;
 }
-// However a size is written, 1024 MiB, 1 GiB or 1 GB, it becomes the same word.
-const with_sizes = (text) => text.replace(/([\d,]*\.?\d+)\s*(?:([kmg])i?b?|b)\b/gi, (all, number, unit = "") => {
-  const [, bytes] = units.find(([name]) => name[0].toLowerCase() == unit.toLowerCase()) ?? ["B", 1];
+// However a size is written in small letters, 1024 mib, 1 gib or 1 gb, it becomes the same word.
+const with_sizes = (text) => text.replace(/(?<![\w,.])([\d,.]+)\s*(?:([kmg])i?b?|b)\b/g, (_, number, unit) => {
+  const [, bytes] = units.find(([name]) => name[0].toLowerCase() == unit) ?? ["B", 1];
   return `=${size_text(number.replaceAll(",", "") * bytes).replace(" ", "")}`.toLowerCase();
 });
 // Where in an ascending list the first is that is not less.
