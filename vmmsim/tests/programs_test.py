@@ -255,16 +255,27 @@ class TestPrograms(VmmsimCase):
         assert f"{SYSTEM_NOT_READY} 3 0\n" in text
 
     def test_the_first_process_of_a_pid_namespace(self):
-        """Those whose parents have ended are its children."""
-        first = self.is_allowed("unshare", "--pid", "--fork", "--mount-proc")
-        leaves = "sh -c 'sleep 0.01 & exit' & "  # the sleep's parent is gone
-        looks = (
-            "while pgrep -x sleep >/dev/null; do :; done; "
-            "for i in /proc/[0-9]*/stat; do cut -d' ' -f2,3 <$i; done | grep -c ' Z'"
+        """Those whose parents have ended are its children: many at once, of which none is left."""
+        script = (
+            "import os, sys, time\n"
+            "parent = os.fork()\n"
+            "if not parent:\n"
+            "    for child in [os.fork() or os._exit(0) for _ in range(50)]:\n"
+            "        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)\n"
+            "    os._exit(0)\n"
+            "os.waitpid(parent, 0)\n"
+            "def is_left(process):\n"
+            "    try: return os.kill(process, 0) is None\n"
+            "    except ProcessLookupError: return False\n"
+            f"until = time.monotonic() + {LIMIT / 4}\n"
+            "others = set(range(2, parent + 51)) - {os.getpid()}\n"
+            "while any(map(is_left, others)) and time.monotonic() < until: time.sleep(0.001)\n"
+            "print(*filter(is_left, others))\n"
+            "sys.exit(7)\n"
         )
-        command = [*first, VMMSIM, "sh", "-c", f"{leaves * 5} wait; {looks}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
-        assert (done.returncode, done.stdout) == (1, "0\n"), done
+        first = self.is_allowed("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+        command = [*first, VMMSIM, sys.executable, "-c", script]
+        self.ends(subprocess.run(command, capture_output=True, text=True, timeout=LIMIT), 7, "\n")
 
     def test_what_the_driver_exports(self):
         """The names of CUDA, and no others; what goes before libc is in a library that has no more."""
