@@ -243,6 +243,23 @@ static void test_peers() {
   CHECK(cudaFreeHost(told));
 }
 
+// Memory is freed when copies of it in streams of another GPU have ended, which may take a while.
+static void test_free_after_copies() {
+  constexpr size_t size = 64 << 20;
+  char *host, *memory;
+  cudaStream_t elsewhere;
+  CHECK(cudaMallocHost(&host, size));
+  CHECK(cudaMalloc(&memory, size));
+  CHECK(cudaSetDevice(1));
+  CHECK(cudaStreamCreate(&elsewhere));
+  CHECK(cudaMemcpyAsync(memory, host, size, cudaMemcpyDefault, elsewhere));
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaFree(memory));
+  CHECK(cudaStreamQuery(elsewhere));
+  CHECK(cudaStreamDestroy(elsewhere));
+  CHECK(cudaFreeHost(host));
+}
+
 // Two contexts of a GPU may both use another GPU's memory; the one that no longer does takes no right from the other.
 static void test_peers_of_contexts() {
   CUcontext first, second, theirs;
@@ -296,6 +313,7 @@ int main() {
   test_words();
   test_advice();
   test_peers();
+  test_free_after_copies();
   test_peers_of_contexts();
   test_occupancy();
   std::puts("OK");
