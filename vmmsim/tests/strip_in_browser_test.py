@@ -75,15 +75,26 @@ class TestStrip(ViewTest):
     def test_time(self):
         self.at("#step=11")
         self.button("The axis: time").click()
-        assert abs(self.cursor() - 100 / (970 * 1.01)) < 0.005
-        assert self.labels()[2] == "490 µs"
-        self.page.mouse.click(*self.place(115 / (970 * 1.01)))
+        assert abs(self.cursor() - 100 / (971)) < 0.005
+        assert self.labels()[2] == "486 µs"
+        self.page.mouse.click(*self.place(115 / (971)))
         assert self.step() == 11, "it lasts until the next"
         self.page.wait_for_url("**#step=11,t")
         self.page.keyboard.press("w")
-        self.page.wait_for_url("**#step=11,t50-540")
+        self.page.wait_for_url("**#step=11,t50-536")
+        self.page.keyboard.press("0")
+        self.page.wait_for_url("**#step=11,t")
+        for name in "Zoom out", "Earlier", "Later", "The whole":
+            assert self.button(name).is_disabled(), name
+        assert self.page.locator(".vmm-number").inner_text() == "step 11 of 40 at 100 µs (+10 µs)"
+        tip = self.page.locator(".vmm-strip .vmm-tip")
+        self.page.evaluate("document.activeElement.blur()")
+        for time, words in (115, "no call for 30 µs, then step 12; before, step 11 of 40"), (101, "step 11 of"):
+            self.page.mouse.move(*self.place(time / 971))
+            assert tip.inner_text().startswith(words)
         self.page.keyboard.press("t")
         assert self.labels()[0] == "step 1 · 0 µs"
+        assert not tip.is_visible(), "the pointer is elsewhere on this axis"
 
     def test_what_is_told(self):
         self.at("#step=20")

@@ -78,7 +78,7 @@ class MemoryStrip {
     return (this.is_by_time ? this.times[step - 1] : step - 1) - this.origin;
   }
   get end() {  // of the last step
-    return (this.is_by_time ? Math.max(1, this.times.at(-1) * 1.01) : this.last) - this.origin;
+    return (this.is_by_time ? this.times.at(-1) + 1 : this.last) - this.origin;
   }
   share(step) {
     const [from, to] = this.shown;
@@ -141,6 +141,7 @@ class MemoryStrip {
     this.width = this.is_by_time ? most_columns : Math.min(to - from, most_columns);
     for (const row of [...this.rows, this.axis]) row.draw();
     this.show_tools();
+    this.hide();  // what was told is elsewhere now
     this.show(this.at, false);
   }
   chart(content, height) {
@@ -223,9 +224,15 @@ class MemoryStrip {
     this.slider.setAttribute("aria-valuetext", this.view.in_words(at));
     if (this.slider.matches(":focus-visible")) this.tell(at);
   }
-  tell(step) {  // beside what is told, where there is more room, and above the buttons
+  point(share) {  // also at time in which there is no call
+    const { times } = this, step = this.step_at(share);
+    const is_empty = this.is_by_time && step < this.last && share - this.share(step) > 0.005;
+    this.tell(step, is_empty ? `no call for ${time_text(times[step] - times[step - 1])}, then step ${step + 1}; before, `
+      : "");
+  }
+  tell(step, before = "") {  // beside what is told, where there is more room, and above the buttons
     const share = Math.min(Math.max(this.share(step), 0), 1);
-    this.tip.textContent = this.view.in_words(step);
+    this.tip.textContent = before + this.view.in_words(step);
     this.element.style.setProperty("--vmm-told", share);
     this.tip.classList.toggle("vmm-before", share > 0.5);
     this.tip.hidden = this.over.firstChild.hidden = false;
@@ -239,17 +246,16 @@ class MemoryStrip {
     const both = this.element.dataset.of && this.element.closest(".vmm-both");
     if (both?.strips) return;  // those of one are of both
     const button = (text, name, does) => make_button(text, does, { "aria-label": name, title: name });
-    const [calls, time] = [["Calls", false], ["Time", true]].map(([text, is_by_time]) =>
+    this.by = [["Calls", false], ["Time", true]].map(([text, is_by_time]) =>
       button(text, `The axis: ${text.toLowerCase()}`, () => this.show_axis(is_by_time)));
-    this.by = [calls, time];
     this.parts = [button("−", "Zoom out", () => this.zoom(2)), button("◀", "Earlier", () => this.pan(-0.5)),
       button("▶", "Later", () => this.pan(0.5)), button("Whole", "The whole", () => this.look_at(...this.whole))];
     const zoom = button("+", "Zoom in", () => this.zoom(0.5)), groups = [[zoom, ...this.parts]];
     if (this.times) groups.unshift(this.by);
-    const tools = groups.map((its) => make("span", { class: "vmm-tabs" }, ...its));
     const first = (both || this.element.parentElement).querySelector(".vmm-strip");
     first.before(make("p", { class: "vmm-legend" }, ...this.legend()),
-      make("div", { class: "vmm-tools", role: "group", "aria-label": "The strip" }, ...tools));
+      make("div", { class: "vmm-tools", role: "group", "aria-label": "The strip" },
+        ...groups.map((its) => make("span", { class: "vmm-tabs" }, ...its))));
   }
   show_tools() {
     this.by?.forEach((button, index) => button.setAttribute("aria-pressed", this.is_by_time == Boolean(index)));
@@ -268,25 +274,18 @@ class MemoryStrip {
   }
   add_events() {
     const { over, slider } = this;
-    const share_of = ({ clientX }) => {
-      const { left, width } = over.getBoundingClientRect();
-      return Math.min(Math.max((clientX - left) / width, 0), 1);
-    };
-    let drags = false;
+    const share_of = ({ offsetX }) => Math.min(Math.max(offsetX / over.clientWidth, 0), 1);
     over.addEventListener("pointerdown", (event) => {
       if (event.button) return;
       event.preventDefault();
       over.setPointerCapture(event.pointerId);
       slider.focus({ preventScroll: true });
-      drags = true;
       this.view.go(this.step_at(share_of(event)));
     });
     over.addEventListener("pointermove", (event) => {
-      const share = share_of(event);
-      this.tell(this.step_at(share));
-      if (drags) this.view.go(this.step_at(share));
+      this.point(share_of(event));
+      if (over.hasPointerCapture(event.pointerId)) this.view.go(this.step_at(share_of(event)));
     });
-    for (const name of ["pointerup", "pointercancel"]) over.addEventListener(name, () => (drags = false));
     over.addEventListener("pointerleave", () => this.hide());
     over.addEventListener("wheel", (event) => this.turned(event, share_of(event)), { passive: false });
     slider.addEventListener("input", () => this.view.go(Number(slider.value)));
@@ -301,5 +300,6 @@ class MemoryStrip {
     event.preventDefault();
     if (by) this.pan(by / 1000);
     else this.zoom(Math.exp(Math.min(Math.max(deltaY, -200), 200) / 300), share);
+    this.point(share);
   }
 }

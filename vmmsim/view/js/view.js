@@ -79,7 +79,7 @@ class View {
       const { number, held } = this.meant(`#${this.key}=${element.dataset.opens}`);
       this.go(number, { write: false, held });
     }
-    this.part("number").style.minWidth = `${this.step_in_words(this.last).length}ch`;  // or the buttons would move
+    this.part("number").style.minWidth = `${this.step_in_words(this.last).length + (data.times ? 9 : 0)}ch`;  // or the buttons would move
     this.list.choose();
     addEventListener("resize", () => this.picture.resized());
   }
@@ -144,12 +144,14 @@ class View {
     box.classList.toggle("vmm-brief-words", cause == explanation);
   }
   show_number() {
-    const { listed } = this.list, some = listed.length < this.last ? `, ${listed.length} listed` : "";
-    this.part("number").textContent = `${this.step_in_words(this.at)}${some}`;
+    const { at, last, list: { listed }, data: { times } } = this, nth = listed.indexOf(at) + 1;
+    const since = times && at > 1 ? ` (+${time_text(times[at - 1] - times[at - 2])})` : "";
+    const some = listed.length < last ? `, ${nth ? `${nth} of ` : ""}${listed.length} listed` : "";
+    this.part("number").textContent = `${this.step_in_words(at)}${since}${some}`;
     this.controls.forEach((button, index) => {
       const focused = document.activeElement == button;
-      const to = [listed[0], nearest(listed, this.at, -1), nearest(listed, this.at, 1), listed.at(-1)][index];
-      button.disabled = !to || to == this.at;
+      const to = [listed[0], nearest(listed, at, -1), nearest(listed, at, 1), listed.at(-1)][index];
+      button.disabled = !to || to == at;
       if (button.disabled && focused) this.strip.slider.focus();  // or the keys would no longer reach the view
     });
   }
