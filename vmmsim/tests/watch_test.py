@@ -280,7 +280,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             (["run.jsonl.gz"], "run.html", "2 calls of CUDA: open run.html"),
             (["sorted.jsonl", "spaced.jsonl"], "sorted_and_spaced.html", "2 calls of CUDA and 2 calls of CUDA: open"),
             (["--output", "its name.html", "it.jsonl"], "its name.html", "open its name.html in a browser"),
-            (["--output", "below/x.html", "it.jsonl"], "below/x.html", "open below/x.html"),
+            (["-o", "below/x.html", "it.jsonl"], "below/x.html", "open below/x.html"),
             (["cut.jsonl"], "cut.html", "1 call of CUDA; the recording was cut off: open cut.html"),
         ):
             assert said in self.view(*words).err
@@ -355,6 +355,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             (["no-such-program"], "there is no program no-such-program on the PATH"),
             (["."], "there is no program ."),
             (["./plain", "1"], "./plain cannot be executed"),
+            ([file.name, "-o", "x.html"], "options stand before the recording: vmmsim view -o x.html it.jsonl"),
             ([file.name, "1"], "it.jsonl is a recording, and takes no arguments"),
             (["--gpus", "1", file.name], "it.jsonl is a recording and no program"),
             (["--record", "x", file.name], "it.jsonl is a recording and no program"),

@@ -68,7 +68,7 @@ def parser_of(the_tool, machines):
     parser.add_argument("-C", metavar="DIRECTORY", dest="directory", help="paths are from there (default: from here)")
     parser.add_argument("--real", action="store_true", help="run on this machine's GPUs, recorded through CUPTI")
     parser.add_argument("--record", metavar="FILE", help="only record, into this file")
-    parser.add_argument("--output", metavar="FILE", help="the HTML file (default: PROGRAM.html, where you are)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the HTML file (default: PROGRAM.html, where you are)")
     parser.add_argument("--svg", action="store_true", help="only the picture of a step, as an SVG file")
     parser.add_argument("--step", metavar="N", type=int, help="which (default: a fault or refusal, or the peak)")
     parser.add_argument("--open", action="store_true", help="open it in the browser")
@@ -133,6 +133,8 @@ def recordings_of(given):
         given.error(f"there is no program {word} {where}" + (f"; there is {others[0]}" if others else ""))
     if looks and len(more) == 1 and looks_like_a_recording(more[0]):
         return [path, pathlib.Path(more[0])]
+    if looks and more and more[0].startswith("-"):
+        given.error(f"options stand before the recording: {given.tool.name} {shlex.join([*more, word])}")
     if more or not looks and (given.real or given.record is not None):
         what = "is a recording, and takes no arguments but a second recording" if looks else "cannot be executed"
         given.error(f"{word} {what}")
