@@ -86,6 +86,8 @@ class TestHeld(ViewTest):
         for _ in range(2):  # in a library's function that has no name, in the main thread
             writer.create(64 * MIB)
             writer.lines[-1]["callers"] = ["libcudart.so.13+0x8", "libblas.so.3+0x9", "pool+0x7"]
+        writer.allocate(0x10000, 3 * MIB)
+        writer.lines[-1]["callers"] = ["libblas.so.3+0x9", "pool+0x7"]
         file, _ = self.page_of(writer.recording(), "threads")
         self.at("#step=6,held", file)
         self.open_row("main.cu:7 in train, in other threads")
@@ -97,9 +99,15 @@ class TestHeld(ViewTest):
             "createRing, ring.cc:4 #1,",
         ]
         assert self.page.get_by_text("By library: libblas.so.3 128 MiB, libring.so 6 MiB.").is_visible()
+        where = self.page.locator(".vmm-where")
+        self.at("#step=7,held", file)
+        words = "By library: libblas.so.3 3 MiB. What a library allocates by cudaMalloc it usually keeps until the"
+        assert self.page.get_by_text(words).is_visible()
+        self.at("#step=5,held", file)
+        assert "▶ line 7 makes this call and the next" in where.inner_text()
         self.at("#step=2,held", file)
-        words = self.page.locator(".vmm-where").inner_text()  # whose text is not in the recording
-        assert "No source: called by ring.cc:4 in createRing, in another thread. ▷ The main thread had" in words
+        words = where.inner_text()  # whose text is not in the recording
+        assert words.startswith("Called by ring.cc:4 in createRing, in another thread. ▷ The main thread had")
         self.at("#step=4,held", file)
         assert self.page.locator(".vmm-source .vmm-next").get_attribute("data-line") == "7"
         listed = self.page.locator(".vmm-list [data-number='4']")
@@ -155,7 +163,7 @@ class TestHeld(ViewTest):
         assert self.held() == inspect.cleandoc(f"Held in step 7{memory}{ordinary}{of_the_second}")
         self.expect_accessible()
         end = self.page.locator(".vmm-matters a").last
-        assert end.inner_text() == "9 MiB of GPU 0, 4 MiB and 7 MiB ordinary of GPU 1"
+        assert end.inner_text() == "9 MiB of GPU 0, 4 MiB of GPU 1, 7 MiB of GPU 1 by cudaMalloc"
         end.click()
         left = inspect.cleandoc(f"Left at the end, step 8{memory}{of_the_second}")
         assert self.held() == left

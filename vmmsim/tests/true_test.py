@@ -37,7 +37,7 @@ def test_a_process_that_vanishes():
     writer.call("gone", {}, {}, {"kind": "gone", "identity": "0x101"}, result="", pid=1)
     writer.call("exit", {"status": 0}, result="", pid=1)
     found = steps(writer.recording())
-    taken_back = "The system takes back what it alone held: 2 MiB and 1 MiB ordinary of GPU 0."
+    taken_back = "The system takes back what it alone held: 2 MiB of GPU 0, 1 MiB of GPU 0 by cudaMalloc."
     assert found[-2].words == f"Process 2: The process vanished: SIGKILL ended it. {taken_back}"
     vanished, ended = len(found) - 1, "of 2 processes ended 1 by itself, 1 by SIGKILL"
     assert found.overview.opens_at() == len(found) - 1
@@ -156,7 +156,7 @@ def test_how_two_runs_differ():
         "They differ in what they hold of GPU 0 from step 3 of before, 1 MiB; and from step 4 of after, 4 MiB, mapped "
         "nowhere.",
         "Peaks: GPU 0 2 MiB at step 1 of before and 9 MiB at step 6 of after.",
-        "Left at the end only in before: 1 MiB ordinary of GPU 0 (grow.cu:5 in main).",
+        "Left at the end only in before: 1 MiB of GPU 0 by cudaMalloc (grow.cu:5 in main).",
         "Left at the end only in after: 2 × 4 MiB of GPU 0 (grow.cu:5 in main).",
         "Refused only in after: cuMemMap, CUDA_ERROR_INVALID_VALUE.",
         "Calls of before and of after: cuMemCreate 1 and 4; cuMemRelease 1 and 2; cudaMalloc 1 and 0; and 2 more.",

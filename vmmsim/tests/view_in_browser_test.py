@@ -143,11 +143,11 @@ class TestViews(ViewTest):
         assert (
             self.page.locator(".vmm-matters").inner_text()
             == f"peak {top / MIB:,.0f} MiB at step {peak}; {sum(one.is_launch for one in found)} launches from step "
-            f"{next(one.number for one in found if one.is_launch)}; left at the end: {left[1] / MIB:,.0f} MiB and "
-            f"{(left[0] - left[1]) / MIB:,.0f} MiB ordinary ({left[1] / MIB:,.0f} MiB mapped nowhere)."
+            f"{next(one.number for one in found if one.is_launch)}; left at the end: {left[1] / MIB:,.0f} MiB, "
+            f"{(left[0] - left[1]) / MIB:,.0f} MiB by cudaMalloc ({left[1] / MIB:,.0f} MiB mapped nowhere)."
         )
         self.last = count
-        for words, step in ("MiB at step", peak), ("ordinary", count):
+        for words, step in ("MiB at step", peak), ("by cudaMalloc", count):
             self.page.locator(".vmm-matters a", has_text=words).click()
             self.expect_step(step)
         assert "now " in self.page.locator(".vmm-lane small").inner_text()

@@ -97,10 +97,8 @@ def peaks(one, other, names):
     for device in devices_of(one, other):
         of_each = [run.overview.peak(device) for run in (one, other)]
         if of_each[0][1].total != of_each[1][1].total:
-            its = (
-                f"{size_text(held.total)} at step {step} of {name}"
-                for (step, held), name in zip(of_each, names, strict=True)
-            )
+            pairs = zip(of_each, names, strict=True)
+            its = (f"{size_text(held.total)} at step {step} of {name}" for (step, held), name in pairs)
             told.append(f"GPU {device} {' and '.join(its)}")
     return f"Peaks: {listed(told)}." if told else ""
 

@@ -131,9 +131,7 @@ def packed(recording, steps):
     content = {
         **drawn(steps),
         "processes": len({step.process for step in steps}),
-        "lanes": [
-            [device, [[step, *held] for step, held in changes]] for device, changes in steps.overview.shown().items()
-        ],
+        "lanes": [[device, [[step, *held] for step, held in its]] for device, its in steps.overview.shown().items()],
         "times": recording.times(),
         "sources": {name: recording.source(name) for name in sorted(sources)},
         "columns": {**columns, "owner": [owners[step.owner] for step in steps]},

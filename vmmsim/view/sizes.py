@@ -33,18 +33,15 @@ def size_and_bytes(size):
 
 
 def sizes_text(sizes, gpus_shown=2):
-    """18 MiB and 2 MiB ordinary of GPU 0, 4 MiB of the host: of {(VMM or ORDINARY, GPU): bytes}."""
-    devices = sorted({device for _, device in sizes}, key=lambda device: (device < 0, device))
-    gpus = [device for device in devices if device >= 0]
-
-    def worded(some):
-        by_kind = ((sum(sizes[kind, device] for device in some), kind) for kind in (VMM, ORDINARY))
-        return " and ".join(f"{size_text(size)} {kind}".rstrip() for size, kind in by_kind if size)
-
-    parts = [worded([device]) + (f" of GPU {device}" if gpus_shown > 1 else "") for device in gpus]
-    if len(gpus) > 4:
-        parts = [f"{worded(gpus)} of {len(gpus)} GPUs"]
-    return ", ".join([*parts, *[f"{worded([-1])} of the host"] * (-1 in devices)])
+    """18 MiB of GPU 0, 2 MiB of GPU 0 by cudaMalloc, 4 MiB of the host: of {(VMM or ORDINARY, GPU): bytes}."""
+    gpus, told = sorted({device for _, device in sizes if device >= 0}), []
+    groups = [([gpu], f" of GPU {gpu}" * (gpus_shown > 1)) for gpu in gpus]
+    for some, where in groups if len(gpus) <= 4 else [(gpus, f" of {len(gpus)} GPUs")]:
+        for kind, how in (VMM, ""), (ORDINARY, " by cudaMalloc"):
+            if size := sum(sizes[kind, device] for device in some):
+                told.append(size_text(size) + where + how)
+    host = sizes[VMM, -1] + sizes[ORDINARY, -1]
+    return ", ".join([*told, *[f"{size_text(host)} of the host"] * bool(host)])
 
 
 def plural(count: int, noun: str) -> str:

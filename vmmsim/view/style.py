@@ -28,8 +28,6 @@ COLOURS = {  # light and dark
 }
 LIGHT, DARK = ({f"--vmm-{name}": pair[theme] for name, pair in COLOURS.items()} for theme in (0, 1))
 INK, GOOD, BAD = "var(--vmm-ink)", "var(--vmm-good)", "var(--vmm-bad)"
-
-
 RULES = {
     "text": f"font: 13px system-ui, sans-serif; fill: {INK}; text-anchor: middle",
     ".vmm-title": "font-size: 15px; font-weight: 600; text-anchor: start",

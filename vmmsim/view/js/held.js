@@ -81,9 +81,8 @@ class Held {
       this.library(thing)].join("\n");
     const rows = this.rows(things, key_of, (its) => this.row(its, 0, this.owner(its[0].born)));
     if (rows.length == 1 && this.next_split(things, 0) >= 0) rows.push(...this.open(rows[0], things, 0));
-    const rows_of = make("table", { "aria-label": held_kinds[kind] }, make("tbody", {}, ...rows));
-    const by_library = kind == "memory" || kind == "ordinary" ? this.by_library(things) : [];
-    return make("details", { "data-kind": kind }, make("summary", {}, words), ...by_library, rows_of);
+    return make("details", { "data-kind": kind }, make("summary", {}, words), ...this.by_library(kind, things),
+      make("table", { "aria-label": held_kinds[kind] }, make("tbody", {}, ...rows)));
   }
   // The largest first.
   rows(things, key_of, row_of, depth = 0) {
@@ -114,12 +113,15 @@ class Held {
   library({ born }) {
     return this.data.libraries[this.steps[born - 1].stack];
   }
-  // How much each of several libraries has asked for, the most first.
-  by_library(things) {
+  // How much memory each library has asked for, the most first.
+  by_library(kind, things) {
+    if (!/memory|ordinary/.test(kind) || !things.some((thing) => this.library(thing))) return [];
     const its = grouped(things, (thing) => this.library(thing))
       .map(([library, all]) => [sum(all.map(({ size }) => size)), library || "the program itself"]);
     const words = its.sort(([one], [other]) => other - one).map(([size, name]) => `${name} ${size_text(size)}`);
-    return words.length > 1 ? [make("p", {}, `By library: ${words.join(", ")}.`)] : [];
+    const kept = kind == "ordinary" && this.at == this.steps.length
+      ? " What a library allocates by cudaMalloc it usually keeps until the process ends." : "";
+    return [make("p", {}, `By library: ${words.join(", ")}.${kept}`)];
   }
   // What led to a step, from what called its owner on: lines; of a thread or where there are none, functions.
   callers({ born }) {

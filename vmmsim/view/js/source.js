@@ -31,7 +31,7 @@ class Source {
   // Where the main thread is while a library's own thread makes the call.
   mark_asked(library, own, row) {
     this.mark_lines(null, row);
-    return `No source: called by ${library}, in another thread. ▷ The main thread had called last at ${own}.`;
+    return `Called by ${library}, in another thread. ▷ The main thread had called last at ${own}.`;
   }
   mark_lines(ran, next) {
     const { source } = this, { children } = source;
@@ -52,8 +52,8 @@ class Source {
     const goes_on = next && next[0] == file && next[1] != line;
     this.mark_lines(line, goes_on ? next[1] : null);
     const of = name ? ` in ${name}` : "", called = led_there.length ? `; called in ${led_there.join(", in ")}` : "";
-    return `${file}${of}: ▶ line ${line} has just run` + (goes_on ? `, ▷ line ${next[1]} is next`
-      : next && next[1] == line ? ", and makes the next call, too" : "") + called;
+    const does = next && next[0] == file && next[1] == line ? "makes this call and the next" : "has just run";
+    return `${file}${of}: ▶ line ${line} ${does}${goes_on ? `, ▷ line ${next[1]} is next` : ""}${called}`;
   }
   words_without({ place: [file, line, name], owner }, stack) {
     const of = name ? ` in ${name}` : "";

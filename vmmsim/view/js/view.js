@@ -162,7 +162,7 @@ class View {
   held_at(at) {
     return this.data.lanes.map(([gpu, changes]) => {
       const [, mapped, idle, ordinary] = changes[changes.findLastIndex(([step]) => step <= at)];
-      const kinds = [[mapped, "mapped"], [idle, "not mapped"], [ordinary, "ordinary"]].filter(([size]) => size);
+      const kinds = [[mapped, "mapped"], [idle, "not mapped"], [ordinary, "by cudaMalloc"]].filter(([size]) => size);
       const sizes = kinds.map(([size, words]) => `${size_text(size)} ${words}`), all = mapped + idle + ordinary;
       return { words: `GPU ${gpu}: ${sizes.join(", ") || "nothing"}`, now: `now ${size_text(all)}` };
     });
