@@ -345,14 +345,14 @@ def test_a_fault_names_its_launch():
     for _ in range(2):
         writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
     found = steps(writer.recording())
-    told = "the kernel kernel that cudaLaunchKernel #{0} launched in step {0} went wrong"
+    told = "the kernel kernel that cudaLaunchKernel launched in step {0} went wrong"
     inferred = "if it was the last launch before this call (inferred)"
     assert found[3].words.endswith(f"cudaErrorIllegalAddress, which comes late: {told.format(3)}, {inferred}.")
     assert found[4].words.endswith(": the fault of step 4 again, as every later call of the process does.")
     assert (found.overview.faults, found.overview.repeats, found.overview.unanswered) == ([4], {5: 4}, [])
     headline = page(writer.recording(), found)
     assert '"#step=4">1 fault at step 4</a>' in headline
-    assert '"#step=5">1 call repeats it at step 5</a>' in headline
+    assert '"#step=5">1 later call fails for the same reason, at step 5</a>' in headline
     fault = {"where": "kernel", "address": None, "why": "it", "launch": "cudaLaunchKernel #2"}
     for line in writer.lines[3:]:
         line["fault"] = fault
@@ -363,19 +363,28 @@ def test_a_fault_names_its_launch():
 
 
 def test_a_late_fault_names_what_was_unmapped_before():
-    """Launches overlap, so the last one may be innocent."""
-    for launches, is_near in (1, True), (101, False):
-        writer = Writer()
+    """Launches overlap, so the last one may be innocent; but not if the process waited for all of them."""
+    for launches, waits, is_near in (1, False, True), (101, False, False), (1, True, False):
+        writer = Writer(places={"pool+0x5": [["pool.cc", 7, "shrink"]]})
         handle, _ = writer.create(2 * MIB)
         writer.reserve(BASE, 2 * MIB)
         writer.map(BASE, 2 * MIB, handle)
         writer.launch()
+        writer.call("cudaGraphLaunch")
+        if waits:
+            writer.call("cudaDeviceSynchronize")
         writer.unmap(BASE, 2 * MIB)
+        writer.lines[-1]["callers"] = ["pool+0x5"]
         for _ in range(launches):
             writer.launch()
         writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
         words = steps(writer.recording())[-1].words
-        wanted = "or an earlier one, such as that of step 4, was still running: in step 5 memory was unmapped."
+        wanted = (
+            "It answers cudaErrorIllegalAddress. An earlier kernel touched memory that was not mapped; CUDA reports it "
+            "only now. pool.cc:7 in shrink unmapped 2 MiB in step 6 while work that was launched before (the last "
+            "graph in step 5, the last kernel in step 4) may still have been running (inferred). Otherwise it was the "
+            "last launch, in step 7."
+        )
         assert (words.endswith(wanted), "unmapped" in words) == (is_near, is_near)
 
 
@@ -391,5 +400,5 @@ def test_what_a_process_leaves():
     assert marked(found[-2], "gone") > 2
     assert "nothing reserved" in texts(found[-1])
     assert found.overview.left == ({("", 0): 6 * MIB, ("ordinary", 0): 3 * MIB}, {"reservation": 1})
-    left = f'<a href="#step={len(found)},held">6 MiB and 3 MiB ordinary<'
+    left = f'<a href="#step={len(found)},held">6 MiB, 3 MiB by cudaMalloc<'
     assert f"left at the end: {left}" in page(recording, found)

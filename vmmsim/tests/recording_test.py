@@ -116,7 +116,7 @@ class TestRecording:
             True,
             "cudaGraphLaunch launches a graph with the kernel fill(int*); it succeeds.",
         )
-        told = f"the kernel fill that cudaGraphLaunch #2 launched in step {second.number} went wrong."
+        told = f"the kernel fill that cudaGraphLaunch launched in step {second.number} went wrong."
         assert found[second.number].words.endswith(told)
 
     def test_modules_and_unknown_calls(self):

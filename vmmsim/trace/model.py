@@ -34,7 +34,8 @@ class Machine:
         self.made = 0  # how much memory there has been
         self.lines = 0  # how many
         self.launches: dict = {}  # by (process, "cudaLaunchKernel #2"), its sequence number and it
-        self.unmapped: dict = {}  # by process: the sequence numbers of the last calls in a row that unmapped something
+        self.unmapped: dict = {}  # by process: the last calls in a row that unmapped something, with sequence numbers
+        self.waited: dict = {}  # by (process, GPU): the sequence number of the last call that waited for all its work
         self.checks: collections.Counter[str] = collections.Counter()
         self.strict = strict
         self.doubts: list[str] = []  # of the last line
@@ -59,13 +60,17 @@ class Machine:
         self.doubts = []
         self.demand(not validate_call(line), "a line has the documented members")
         self.lines += 1
-        if "Launch" in line["call"]:
+        if "Launch" in line["call"] and "HostFunc" not in line["call"]:
             self.launches[line["pid"], f"{line['call']} #{line['nth']}"] = self.lines, line
         process = self.processes[line["pid"]]
         process.has_ended, self.touched = False, {}
         if any(change.get("kind") == "unmap" for change in line["changes"]):
-            first, last = self.unmapped.get(line["pid"], (0, -FEW))
-            self.unmapped[line["pid"]] = (first if self.lines - last < FEW else self.lines), self.lines
+            its = self.unmapped.setdefault(line["pid"], [])
+            if its and self.lines - its[-1][0] >= FEW:
+                its.clear()
+            its.append((self.lines, line))
+        if line["call"] in ("cudaDeviceSynchronize", "cuCtxSynchronize") and line["result"] in SUCCESS:
+            self.waited[line["pid"], line["device"]] = self.lines
         checks.of_changes(self, process, line)
         for change in line["changes"]:
             self.demand(change["order"] > process.order, "changes come in order")
@@ -75,6 +80,22 @@ class Machine:
             AFTER[line["call"]](self, process, line)
         for memory in self.touched.values():
             self.settle(memory)
+
+    def unmapped_beside_work(self, pid):
+        """The last calls in a row that unmapped something, with their sequence numbers; how many bytes; and of the
+        launches before them that may still have run then, as nobody had waited, the last of each kind."""
+        calls = self.unmapped.get(pid, [])
+        changes = [change for _, line in calls for change in line["changes"] if change.get("kind") == "unmap"]
+        running = {
+            "graph" if "Graph" in line["call"] else "kernel": step
+            for step, line in self.launches.values()
+            if calls
+            and line["pid"] == pid
+            and self.waited.get((pid, line["device"]), 0) < step < calls[0][0]
+            and line["result"] in SUCCESS
+        }
+        sizes = (change.get("size") for change in changes)
+        return calls, sum(size for size in sizes if isinstance(size, int)), [(running[kind], kind) for kind in running]
 
     def change(self, process, line, change):
         apply = HANDLERS.get(change["kind"])

@@ -78,7 +78,7 @@ class Steps(list):
         asked = Asked(self.machine, line, self.name, self.drawn)
         self.machine.line(line)
         self.lives.note(number, line, since, self.machine)
-        asked.fault_before = self.overview.repeats.get(number, 0)
+        asked.fault_before, asked.own_of = self.overview.repeats.get(number, 0), self.owners.own
         if address := line.get("fault", {}).get("address"):
             self.faults[number] = [self.nth[line["pid"]], int(address, 16)]
         is_change = since.has_changed() or bool(line["changes"])
@@ -164,8 +164,5 @@ def cause(line):
 
 def devices_of(lines):
     """The GPUs that have memory, or access to some."""
-    found = {0}
-    for line in lines:
-        for change in line["changes"]:
-            found |= {change[key] for key in ("device", "peer") if isinstance(change.get(key), int)}
-    return sorted(device for device in found if 0 <= device < 64)
+    found = (change.get(key) for line in lines for change in line["changes"] for key in ("device", "peer"))
+    return sorted({0, *(device for device in found if isinstance(device, int) and 0 <= device < 64)})

@@ -155,6 +155,7 @@ def by_itself(status):
 
 
 # --- The line of what matters
+REPEATS = "later call fails for the same reason,", "later calls fail for the same reason,"
 HELD = ",held"  # behind the number of a step: what is held there is listed, and by whom
 
 
@@ -183,7 +184,7 @@ def matters(overview, key):
         (True, overview.faults, "fault", "faults"),
         (True, overview.unanswered, "refusal", "refusals"),
         (True, overview.vanished, "process vanished", "processes vanished"),
-        (False, list(overview.repeats), "call repeats it", "calls repeat it"),
+        (False, list(overview.repeats), *REPEATS),
         (False, list(overview.answered), "answered refusal", "answered refusals"),
         (False, overview.launches, "launch", "launches"),
     ):

@@ -86,8 +86,6 @@ ANSWERED = {  # what it answers if it succeeds
     "cuDeviceGetCount": lambda call: f"answers {call.answered_number('count')}",
     "exit": lambda call: f"The process ends with status {call.number('status')}.",
 }
-
-
 ALIKE = {  # calls that are told like another one; so are those whose names differ in cu and cuda
     "cudaMalloc": r"cudaMalloc(Host|Async|Managed|FromPoolAsync)|cudaHostAlloc"
     r"|cuMem(Host)?Alloc(Host|Async|Managed|FromPoolAsync)?",
@@ -219,6 +217,7 @@ class Asked:
         self.blocks = list(self.process.blocks.values()) if is_end else []
         self.verb = self.rest = ""
         self.fault_before = 0  # the step of the fault that it answers again
+        self.own_of = lambda line: ""  # the program's own line behind a call, in words
         with contextlib.suppress(MissingField):  # its arguments are no such call's
             self.verb, _, self.rest = self.said(ASKED).partition(" ")
 
@@ -253,29 +252,33 @@ class Asked:
         """Which launch went wrong: real GPUs do not tell, so there it is the last one before that succeeded."""
         if self.fault_before:
             return f": the fault of step {self.fault_before} again, as every later call of the process does"
-        pid, all_launches, inferred = self.line["pid"], self.machine.launches, ""
+        pid, all_launches, late, inferred = self.line["pid"], self.machine.launches, "", ""
         step, line = all_launches.get((pid, self.line.get("fault", {}).get("launch")), (0, None))
         if "fault" not in self.line and OF_KERNELS.search(self.line["result"]):
             last = (its for its in reversed(all_launches.values()) if its[1]["pid"] == pid and not is_refused(its[1]))
             step, line = next(last, (0, None))
-            inferred = ", if it was the last launch before this call (inferred)"
+            late, inferred = ", which comes late", ", if it was the last launch before this call (inferred)"
+            if unmapped := step and self.unmapped_before(pid):
+                return f". {unmapped}. Otherwise it was the last launch, in step {step}"
         if not step:
             return ""
         kernels = kernels_of(line)
         kernel = f"the kernel {short(kernels[0])}" if len(kernels) == 1 else "a kernel"
-        late = ", which comes late" if inferred else ""
-        told = f"{late}: {kernel} that {line['call']} #{line['nth']} launched in step {step} went wrong{inferred}"
-        return told + (self.unmapped_before(pid) if inferred else "")
+        return f"{late}: {kernel} that {line['call']} launched in step {step} went wrong{inferred}"
 
     def unmapped_before(self, pid):
         """What may be the reason for a fault that real GPUs tell late, and of a launch that they do not name."""
-        first, last = self.machine.unmapped.get(pid, (0, 0))
-        if not last or self.machine.lines - last > MOST_BEFORE:
+        calls, size, running = self.machine.unmapped_beside_work(pid)
+        if not running or self.machine.lines - calls[-1][0] > MOST_BEFORE:
             return ""
-        until = f", and up to step {last}," if last > first else ""
-        steps = [step for step, its in self.machine.launches.values() if its["pid"] == pid and step < first]
-        before = f", such as that of step {steps[-1]}," if steps else ""
-        return f"; or an earlier one{before} was still running: in step {first}{until} memory was unmapped"
+        owners = {self.own_of(line) for _, line in calls}
+        who = f"{owners.pop()} unmapped" if len(owners) == 1 and all(owners) else "The process unmapped"
+        first, last = calls[0][0], calls[-1][0]
+        when = f"steps {first} to {last}" if last > first else f"step {first}"
+        launched = ", ".join(f"the last {kind} in step {step}" for step, kind in sorted(running, reverse=True))
+        what = "went wrong" if "FAIL" in self.line["result"].upper() else "touched memory that was not mapped"
+        before = f"while work that was launched before ({launched}) may still have been running (inferred)"
+        return f"An earlier kernel {what}; CUDA reports it only now. {who} {size_text(size)} in {when} {before}"
 
     def answer(self):
         call, result = self.line["call"], self.line["result"]
