@@ -68,6 +68,7 @@ class Checker {
       if (choice.opcode == i.opcode && (choice.types.empty() || has_type_of(choice.types)) &&
           !any_word(choice.words, [&](std::string_view word) { return has(word); }))
         fail(std::string(choice.otherwise));
+    if (i.modifiers.size() - types_.size() > 1) check_alternatives();
     if ((i.opcode == "atom" || i.opcode == "red") && !has("async")) check_atomic();
     if (has_word("setmaxnreg wgmma", i.opcode) && module_.target_variant != 'a')
       fail("Instruction '" + opcode() + "' not supported on .target 'sm_" + std::to_string(module_.target) + "'");
@@ -121,6 +122,13 @@ class Checker {
       if (!any && form.types == 1 && has_type_of(misfit.types) &&
           any_word(misfit.words, [&](std::string_view word) { return has(word); }))
         fail(std::string(misfit.otherwise) + " for instruction '" + opcode() + "'");
+  }
+
+  void check_alternatives() const {
+    for (const auto& [opcodes, words, otherwise] : alternatives)
+      if ((opcodes.empty() || has_word(opcodes, instruction_->opcode)) &&
+          std::ranges::count_if(instruction_->modifiers, [&](auto word) { return has_word(words, word); }) > 1)
+        fail(std::string(otherwise));
   }
 
   void check_need(const Need& need) const {

@@ -226,6 +226,37 @@ constexpr Choice choices[] = {
     {"atom", "", "and or xor cas exch add inc dec min max", "Illegal operation '' for instruction 'atom'"},
     {"red", "", "and or xor add inc dec min max", "Illegal operation '' for instruction 'red'"},
     {"shf", "", "l r", "Shift direction required for instruction 'shf'"},
+    {"shf", "", "clamp wrap", "Clamp modifier required for instruction 'shf'"},
+    {"szext", "", "clamp wrap", "Clamp modifier required for instruction 'szext'"},
+    {"bmsk", "", "clamp wrap", "Clamp modifier required for instruction 'bmsk'"},
+    {"dp2a", "", "lo hi", "'.hi/.lo' modifier required for instruction 'dp2a'"},
+    {"mul24", "", "lo hi", "Not a name of any known instruction: 'mul24'"},
+    {"mad24", "", "lo hi", "Not a name of any known instruction: 'mad24'"},
+    {"redux", "", "add min max and or xor", "Reduction operation is required for instruction 'redux'"},
+    {"isspacep", "", SPACES, "State space modifier required for instruction 'isspacep'"},
+    {"prefetch", "", "L1 L2 L2::evict_last L2::evict_normal tensormap",
+     "Cache level modifier required for instruction 'prefetch'"},
+    {"fence", "", "cta cluster gpu sys proxy", "Scope modifier required for instruction 'fence'"},
+};
+
+// Of the words of a row an instruction has one at most; empty: every instruction.
+constexpr struct {
+  std::string_view opcodes, words, otherwise;
+} alternatives[] = {
+    {"", "clamp wrap", "Multiple clamp modifiers specified"},
+    {"", "approx full rna rni rzi rmi rpi" ROUNDING, "Multiple rounding modifiers specified"},
+    {"mul mad mul24 mad24 dp2a", "lo hi wide", "Comparison qualifier is not allowed"},
+    {"setp set", COMPARISONS, "Multiple comparisons set"},
+    {"setp set atom red redux", "and or xor cas exch add inc dec min max",
+     "Multiple instruction post-operation flags set"},
+    {"shfl", "up down bfly idx", "Multiple shuffle modifiers specified"},
+    {"vote match", "all any uni ballot", "Multiple .any/.all modifiers specified"},
+    {"membar fence ld st atom red", "cta cluster gpu gl sys", "Multiple scope modifiers specified"},
+    {"fence ld st atom red", "relaxed acquire release acq_rel sc", "Duplicate modifier"},
+    {"ld st atom red", "global shared local const param", "Unexpected number of state spaces specified"},
+    {"testp", "finite infinite number notanumber normal subnormal", "Multiple testp operation modifiers specified"},
+    {"prmt", "f4e b4e rc8 ecl ecr rc16", "Multiple permute modifiers specified"},
+    {"prefetch", "L1 L2", "Multiple cache operation modifiers specified"},
 };
 
 // The types of atom and red, by operation.
