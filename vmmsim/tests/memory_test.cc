@@ -64,6 +64,8 @@ void machine_files() {
   EXPECT(error_of("nodes = 1\nnodes = 1").starts_with(":2: nodes: this key stands here twice"));
   EXPECT(error_of("vmm = true").starts_with(":1: vmm: \"true\""));
   EXPECT(error_of("driver = 13").starts_with(":1: driver: \"13\""));
+  for (const char* driver : {"12.3", "13.6", "1.0"})
+    EXPECT(error_of("driver = " + std::string(driver)) == ":1: driver: a driver is 12.4 to 13.5");
   for (const char* size : {"", "x", "1 MB", "-1", "99999999999999999999", "16777217 TiB", "1.5 GiB"})
     EXPECT(error_of(std::string("memory = ") + size).starts_with(":1: memory: \""));
   EXPECT(error_of("memory = 1 MiB").starts_with(":1: memory: a GPU has"));

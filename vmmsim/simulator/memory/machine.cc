@@ -70,7 +70,11 @@ Keys keys_of(Machine& machine) {
        }},
       {"compute_capability", [&](const std::string& text) { machine.capability = read_version(text, 10, 1); }},
       {"multiprocessors", [&](const std::string& text) { machine.multiprocessors = read_number(text, 1, 1024); }},
-      {"driver", [&](const std::string& text) { machine.driver = read_version(text, 1000, 10); }},
+      {"driver",
+       [&](const std::string& text) {
+         machine.driver = read_version(text, 1000, 10);
+         if (machine.driver < 12040 || machine.driver > 13050) throw std::runtime_error("a driver is 12.4 to 13.5");
+       }},
       {"cliques", [&](const std::string& text) { machine.cliques = read_number(text, 1, 64); }},
       {"multicast_slots", [&](const std::string& text) { machine.multicast_slots = read_number(text, 0, 1 << 20); }}};
   for (auto [key, value] :
