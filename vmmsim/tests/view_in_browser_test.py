@@ -180,6 +180,9 @@ class TestViews(ViewTest):
             caption, tip = (self.page.locator(name) for name in (".vmm-caption", ".vmm-sight .vmm-tip"))
             assert tip.evaluate(edge, "top") > caption.evaluate(edge, "bottom"), "the fault's words are hidden"
             assert self.page.locator("[role=option]").evaluate_all(cut) == [], f"{width} pixels"
+            rects = (rest.evaluate(f"(it) => {it}.getBoundingClientRect().toJSON()") for it in ("it", "it.nextSibling"))
+            box, words = rects
+            assert box["x"] < words["x"] and words["x"] + words["width"] < box["x"] + box["width"], f"{width} pixels"
             names = self.page.locator(".vmm-launched .vmm-brief span:nth-child(2)")
             assert "vectorized_elementwise_kernel" in names.all_inner_texts()
             assert names.evaluate_all(cut) == [], f"{width} pixels: the end of a kernel's name is cut"

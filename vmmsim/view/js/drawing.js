@@ -93,20 +93,24 @@ class Drawing {
       if (part.is_mapped) this.part(part, region, top, measures);
       else if (region.status != GONE) {
         const [label_y, note_y] = measures.gap, [about, pin] = this.tooltips?.gap(part, region) ?? [];
-        this.rest(part, top + 4, measures.part, [about, pin]);
-        this.text(part.middle, top + label_y, part.label(), "vmm-small", { data_about: about, data_pin: pin });
-        this.text(part.middle, top + note_y, part.note(), "vmm-small");
+        const middle = this.rest(part, top + 4, measures.part, [about, pin]);
+        this.text(middle, top + label_y, part.label(), "vmm-small", { data_about: about, data_pin: pin });
+        this.text(middle, top + note_y, part.note(), "vmm-small");
       }
     if (this.fault) this.mark_fault(region, top, height);
   }
-  // Mappings that are not told apart, in the colours of their memory, each as wide as its share.
-  rest({ mappings, x, width, size }, y, height, about) {
+  // Mappings that are not told apart, in the colours of their memory, each as wide as its share; if the words then have
+  // no room on one side of their end, as wide as all. Returns the middle of the words.
+  rest(part, y, height, about) {
+    const { mappings, x, width, size, mapped } = part, share = mapped / size, room = width_of(part.label(), 12);
+    const all = Math.max(share, 1 - share) * (width - 4) < room ? mapped : size;
     let left = x + 2;
     for (const [kind, its] of grouped(mappings, ({ memory }) => fill_of({ ...memory, mapped: [0] }))) {
-      const wide = (width - 4) * sum(its.map((mapping) => mapping.size)) / size;
+      const wide = (width - 4) * sum(its.map((mapping) => mapping.size)) / all;
       this.rect(left, y, wide, height, kind, KEPT, about);
       left += wide;
     }
+    return !mapped ? part.middle : 2 * mapped > all ? (x + 2 + left) / 2 : (left + x + width) / 2;
   }
   mark_fault({ process, base, status, parts }, top, height) {
     const offset = this.fault[1] - base;
