@@ -227,8 +227,8 @@ class MemoryStrip {
   point(share) {  // also at time in which there is no call
     const { times } = this, step = this.step_at(share);
     const is_empty = this.is_by_time && step < this.last && share - this.share(step) > 0.005;
-    this.tell(step, is_empty ? `no call for ${time_text(times[step] - times[step - 1])}, then step ${step + 1}; before, `
-      : "");
+    const pause = time_text(times?.[step] - times?.[step - 1]);
+    this.tell(step, is_empty ? `no call for ${pause}, then step ${step + 1}; before, ` : "");
   }
   tell(step, before = "") {  // beside what is told, where there is more room, and above the buttons
     const share = Math.min(Math.max(this.share(step), 0), 1);

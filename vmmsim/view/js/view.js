@@ -79,7 +79,8 @@ class View {
       const { number, held } = this.meant(`#${this.key}=${element.dataset.opens}`);
       this.go(number, { write: false, held });
     }
-    this.part("number").style.minWidth = `${this.step_in_words(this.last).length + (data.times ? 9 : 0)}ch`;  // or the buttons would move
+    const widest = this.step_in_words(this.last).length + (data.times ? 9 : 0);
+    this.part("number").style.minWidth = `${widest}ch`;  // or the buttons would move
     this.list.choose();
     addEventListener("resize", () => this.picture.resized());
   }
