@@ -172,7 +172,7 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
                  {stream.context, to_context ? checked(to_context) : stream.context,
                   from_context ? checked(from_context) : stream.context});
   if (!work) return;
-  const bool is_small = from.height == 1 && from.depth == 1 && from.width <= 64 << 10;
+  const bool is_small = from.height == 1 && from.depth == 1 && from.width <= 2 << 20;
   if (!source && !waits && is_small && !is_capturing(stream)) {  // taken at once, so that the caller need not wait
     const auto* const bytes = reinterpret_cast<const char*>(from.address);
     work->task = [=, to_user = to_user, from_user = from_user, staged = std::vector<char>(bytes, bytes + from.width)] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Which copies return while a kernel before them in their stream waits for the host: of pageable memory, which a few
-// bytes at a time are read at once, and of managed memory.
+// Which copies return while a kernel before them in their stream waits for the host: of pageable memory, of which up to
+// 2 MiB are read at once, and of managed memory.
 #include "conformance.h"
 #include "waiting.h"
 
@@ -24,7 +24,7 @@ template <class Copy> static void ask(const std::string& what, cudaStream_t wher
 
 int main() {
   check::require_gpus(1);
-  constexpr size_t some = 64 << 10, most = 2 * some;
+  constexpr size_t some = 64 << 10, at_once = 2 << 20, most = at_once + 1;
   char *pinned, *managed, *device, *other;
   static char pageable[most];
   CHECK(cudaMallocHost((void**)&word, sizeof *word));
@@ -37,7 +37,7 @@ int main() {
   CHECK(cudaDeviceSynchronize());
 
   section("from pageable memory, asynchronous");
-  for (const size_t size : {size_t(1), some})
+  for (const size_t size : {size_t(1), some, some + 1, at_once, most})
     ask(std::to_string(size) + " bytes", stream,
         [&] { return cudaMemcpyAsync(device, pageable, size, cudaMemcpyHostToDevice, stream); });
   ask("a row of 64 bytes", stream,
