@@ -3,6 +3,7 @@
 
 import base64
 import collections
+import itertools
 import json
 import pathlib
 import random
@@ -52,6 +53,13 @@ def checked_steps(recording, most=300):
         assert step.number == number
         assert re.search(r"^\S.*\.$", step.words)
     return found
+
+
+def held_in_each(steps, gpu=0):
+    """After each step: (mapped, idle, ordinary) bytes of a GPU, as the view has them."""
+    changes = dict(steps.overview.lanes[gpu])
+    after = range(1, len(steps) + 1)
+    return [*itertools.accumulate(after, lambda held, step: changes.get(step, held), initial=changes[0])][1:]
 
 
 class Writer:
@@ -147,6 +155,12 @@ class Writer:
         }
         self.call("cuMemSetAccess", arguments, {}, *changes, **other)
 
+    def back(self, address, size, gpu=0, **other):
+        """Addresses that are reserved get memory of their own: its handle."""
+        handle, _ = self.create(size, gpu, **other)
+        self.map(address, size, handle, **other)
+        return handle
+
     def unmap(self, address, size, **other):
         change = {"kind": "unmap", "address": hex(address), "size": size}
         self.call("cuMemUnmap", {"ptr": hex(address), "size": size}, {}, change, **other)
@@ -194,10 +208,8 @@ def short():
     writer.reserve(BASE, 64 * MIB)
     handles = []
     for i in range(2):
-        handle, _ = writer.create(2 * MIB)
-        writer.map(BASE + 2 * i * MIB, 2 * MIB, handle)
+        handles.append(writer.back(BASE + 2 * i * MIB, 2 * MIB))
         writer.access([(BASE + 2 * i * MIB, 2 * MIB)])
-        handles.append(handle)
     why = {"result": "CUDA_ERROR_INVALID_VALUE", "explanation": f"Something is mapped there. {EVIL}"}
     writer.call("cuMemAddressFree", {"ptr": hex(BASE), "size": 64 * MIB}, **why)
     for i, handle in enumerate(handles):
@@ -216,8 +228,7 @@ def chunks(count, stay):
     writer.reserve(BASE, 2 * MIB * count)
     for i in range(count):
         at = BASE + 2 * MIB * i
-        handle, _ = writer.create(2 * MIB)
-        writer.map(at, 2 * MIB, handle)
+        handle = writer.back(at, 2 * MIB)
         writer.access([(at, 2 * MIB)])
         if stay:
             writer.release(handle)
@@ -266,8 +277,7 @@ def timed(count, apart):
     writer = Writer()
     writer.reserve(BASE, 2 * MIB * count)
     for i in range(count // 3 + 1):
-        handle, _ = writer.create(2 * MIB)
-        writer.map(BASE + 2 * MIB * i, 2 * MIB, handle)
+        writer.back(BASE + 2 * MIB * i, 2 * MIB)
     del writer.lines[count:]
     for number, line in enumerate(writer.lines):
         line["time"] = 1_000_000 + apart * number
@@ -284,9 +294,7 @@ def segments(count, calls):
         reserved = 1 << 37
         writer.reserve(at, reserved)
         for part in range(1 + i % 4):
-            handle, _ = writer.create(size)
-            writer.map(at + part * size, size, handle)
-            writer.release(handle)
+            writer.release(writer.back(at + part * size, size))
         writer.access([(at + part * size, size) for part in range(1 + i % 4)])
         at += reserved
     for i in range(max(0, calls - len(writer.lines))):

@@ -5,7 +5,7 @@ import copy
 import random
 import re
 
-from vmmsim.tests.sample import BASE, MIB, Writer
+from vmmsim.tests.sample import BASE, MIB, Writer, held_in_each
 from vmmsim.view.compare import differences
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.overview import matters
@@ -116,18 +116,18 @@ def test_how_it_ended():
     """A recorder sees no end: there the status tells, as a shell has it, of the program alone."""
     killed, without_a_word = ("vanished", {"signal": 9}), ("vanished", {})
     unknown = "in a way that is not recorded"
-    for status, pids, ends, words in (
-        (None, (1,), (), ""),
-        (0, (1,), (), "the program ended by itself"),
-        (3, (1, 2), (), "the program ended by itself, with status 3"),
-        (139, (1,), (), "the program ended by SIGSEGV"),
-        (0, (1,), [killed], "the process ended by SIGKILL"),
-        (0, (1,), [without_a_word], "the process ended without a word"),
-        (0, (1, 2, 3), [("exit", {"status": 137})], f"of 3 processes ended 1 by itself, with status 137, 2 {unknown}"),
+    for about, processes, ends, words in (
+        ({}, 1, (), ""),
+        ({"status": 0}, 1, (), "the program ended by itself"),
+        ({"status": 3}, 2, (), "the program ended by itself, with status 3"),
+        ({"status": 139}, 1, (), "the program ended by SIGSEGV"),
+        ({"status": 0}, 1, [killed], "the process ended by SIGKILL"),
+        ({"status": 0}, 1, [without_a_word], "the process ended without a word"),
+        ({}, 3, [("exit", {"status": 137})], f"of 3 processes ended 1 by itself, with status 137, 2 {unknown}"),
     ):
-        writer = Writer(**({} if status is None else {"status": status}))
-        for pid in pids:
-            writer.call("cuInit", pid=pid)
+        writer = Writer(**about)
+        for pid in range(processes):
+            writer.call("cuInit", pid=pid + 1)
         for call, arguments in ends:
             writer.call(call, arguments, result="", pid=1)
         assert steps(writer.recording()).overview.ending == words
@@ -187,14 +187,14 @@ def test_launches():
         assert step.brief == brief
 
 
-def asked_twice(result, second, callers, **other):
-    """A map of the half of an allocation, and then this call of cuMemMap: (the steps, the number of the first)."""
+def asked_twice(result, second, caller):
+    """The steps of a map of the half of an allocation, the third, and then of this call of cuMemMap."""
     writer = Writer()
     handle, _ = writer.create(2 * MIB)
     writer.reserve(BASE, 2 * MIB)
     half = {"ptr": hex(BASE), "size": MIB, "offset": 0, "handle": handle, "flags": "0x0"}
-    for arguments, answer, its in (half, result, "program+0x10"), (half | second, "CUDA_SUCCESS", callers):
-        writer.call("cuMemMap", arguments, {}, result=answer, **other)
+    for arguments, answer, its in (half, result, "program+0x10"), (half | second, "CUDA_SUCCESS", caller):
+        writer.call("cuMemMap", arguments, {}, result=answer)
         writer.lines[-1]["callers"] = [its, "libc.so.6+0x29d90"]
     return steps(writer.recording())
 
@@ -239,15 +239,12 @@ def test_what_libraries_ask_for_again():
 
 def test_a_leak():
     """What is left and mapped nowhere; there the view opens, with who holds it. Not if the program failed."""
-    for status, opens in (0, "8,held"), (1, "3"):
+    for status, opens in (0, "8,held"), (1, "5"):
         writer = Writer(status=status)
         writer.reserve(BASE, 64 * MIB)
-        kept, _ = writer.create(4 * MIB)
-        lost, _ = writer.create(2 * MIB)
-        for at, size, handle in (0, 4, kept), (8, 2, lost):
-            writer.map(BASE + at * MIB, size * MIB, handle)
+        writer.release(writer.back(BASE, 4 * MIB))
+        writer.back(BASE + 8 * MIB, 2 * MIB)
         writer.unmap(BASE + 8 * MIB, 2 * MIB)
-        writer.release(kept)
         writer.call("exit", {"status": status}, result="")
         found = steps(writer.recording())
         assert found.overview.opens() == opens
@@ -259,48 +256,33 @@ def test_an_allocator_that_shuffles():
     """Two processes make, map, unmap and give back in an order drawn at random, and share: after each step what is
     mapped and what is not is what is counted here."""
     draw, writer = random.Random(7), Writer()
-    chunks, mapped = {}, {}  # by (process, handle): which memory; by (process, address): (handle, memory)
-    sizes, wanted = {}, []  # of memory; after each step
+    chunks, mapped = {}, {}  # which memory, by (process, handle) and by (process, address)
+    records, wanted = {}, []  # of memory; after each step: (what is mapped, what is not)
     for pid in 1, 2:
         writer.reserve(BASE, 512 * MIB, pid=pid)
         wanted.append((0, 0))
     while len(wanted) < 600:
-        pid = draw.choice((1, 2))
-        own = [handle for its, handle in chunks if its == pid]
-        at = BASE + 8 * MIB * draw.randrange(64)
-        what = draw.choice(("create", "map", "release", "give", "unmap"))
-        if what == "create":
-            handle, _ = writer.create(draw.choice((2, 4, 8)) * MIB, pid=pid)
-            chunks[pid, handle] = handle
-            sizes[handle] = writer.lines[-1]["arguments"]["size"]
-        elif what == "unmap" and (pid, at) in mapped:
-            handle, memory = mapped.pop((pid, at))
-            writer.unmap(at, sizes[memory], pid=pid)
-        elif what == "map" and own and (pid, at) not in mapped:
-            handle = draw.choice(own)
-            mapped[pid, at] = handle, chunks[pid, handle]
-            writer.map(at, sizes[chunks[pid, handle]], handle, pid=pid)
-        elif what == "release" and own:
-            handle = draw.choice(own)
+        pid, at = draw.choice((1, 2)), BASE + 8 * MIB * draw.randrange(64)
+        handle = draw.choice([None, *(handle for its, handle in chunks if its == pid)])
+        if (pid, at) in mapped:
+            writer.unmap(at, records[mapped.pop((pid, at))]["size"], pid=pid)
+        elif not handle:
+            handle, record = writer.create(draw.choice((2, 4, 8)) * MIB, pid=pid)
+            chunks[pid, handle], records[handle] = handle, record
+        elif (what := draw.choice(("map", "release", "give"))) == "map":
+            memory = mapped[pid, at] = chunks[pid, handle]
+            writer.map(at, records[memory]["size"], handle, pid=pid)
+        elif what == "release":
             del chunks[pid, handle]
             writer.release(handle, pid=pid)
-        elif what == "give" and own:
-            handle = draw.choice(own)
-            memory = chunks[pid, handle]
-            record = {"size": sizes[memory], "device": 0, "record": int(memory, 16), "multicast": False}
-            writer.export(handle, pid)
-            wanted.append(wanted[-1])
-            chunks[3 - pid, writer.take(record, 3 - pid)] = memory
         else:
-            continue
-        is_mapped = {memory for _, memory in mapped.values()}
-        idle = set(chunks.values()) - is_mapped
-        wanted.append(tuple(sum(map(sizes.get, some)) for some in (is_mapped, idle)))
+            memory = chunks[pid, handle]
+            chunks[3 - pid, writer.give(handle, records[memory], pid, 3 - pid)] = memory
+            wanted.append(wanted[-1])
+        is_mapped = {*mapped.values()}
+        idle = {*chunks.values()} - is_mapped
+        wanted.append(tuple(sum(records[each]["size"] for each in some) for some in (is_mapped, idle)))
     found = steps(writer.recording())
     assert "contradicts" not in " ".join(step.words for step in found)
-    changes = dict(found.overview.lanes[0])
-    held = changes[0]
-    for step, wished in enumerate(wanted, 1):
-        held = changes.get(step, held)
-        assert held[:2] == wished, f"step {step}: {found[step - 1].words}"
+    assert [held[:2] for held in held_in_each(found)] == wanted
     assert found.lives.left()[0].get(("", 0), 0) == sum(wanted[-1])
