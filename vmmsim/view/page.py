@@ -74,7 +74,8 @@ def filled(title, content, kind):
     code, title = script(), html.escape(title)
     meta = META.format(hash=base64.b64encode(hashlib.sha256(code.encode()).digest()).decode())
     body = f"<main>\n<h1>{title}</h1>\n{content}\n</main>\n<script>{code}</script>"
-    return PAGE.format(meta=meta, title=title, style=style(), kind=kind, body=body)
+    style = "\n".join([style_of_pages(), *((HERE / file).read_text() for file in ("view.css", "view_page.css"))])
+    return PAGE.format(meta=meta, title=title, style=style, kind=kind, body=body)
 
 
 def script() -> str:
@@ -153,8 +154,3 @@ def drawn(steps):
         "faults": steps.faults,
         "spoken": steps.spoken,
     }
-
-
-def style():
-    """The colours, the parts of a picture, and the view."""
-    return "\n".join([style_of_pages(), *((HERE / file).read_text() for file in ("view.css", "view_page.css"))])

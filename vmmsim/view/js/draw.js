@@ -29,12 +29,11 @@ function draw_scene(scene, { width = WIDTH, tallest = TALLEST, title = "", calls
   return drawn_with_arrows(scene, options) ?? drawn_in_rows(new Aggregator(scene, active, fault), tallest, options);
 }
 function drawn_with_arrows(scene, options) {
-  if (!may_have_arrows(scene)) return null;
+  const measures = options.title ? in_pages : in_views;
   try {
-    return new ArrowDrawing(scene, { ...options, measures: options.title ? in_pages : in_views }).draw();
+    return may_have_arrows(scene) ? new ArrowDrawing(scene, { ...options, measures }).draw() : null;
   } catch (error) {
     if (!(error instanceof TooWide)) throw error;
-    return null;
   }
 }
 // At the first level that is no taller; the higher the level, the less there is. It begins with that of the last

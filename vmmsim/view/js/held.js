@@ -47,8 +47,9 @@ class Held {
   parts() {
     const groups = grouped(this.things(), ({ ended }) => ended).sort(([one], [other]) => one - other);
     if (!groups.some(([ended]) => !ended) && (this.at < this.steps.length || !groups.length)) groups.unshift([0, []]);
+    const heading = document.querySelector("body.vmm-alone, body.vmm-two") ? "h2" : "h3";  // or in a page of the book
     return [...groups.flatMap(([ended, things]) => [
-      make(heading(), {}, this.title(ended)), ...things.length ? this.tables(things) : [make("p", {}, "Nothing.")]]),
+      make(heading, {}, this.title(ended)), ...things.length ? this.tables(things) : [make("p", {}, "Nothing.")]]),
     ...this.uses()];
   }
   title(ended) {
@@ -145,13 +146,12 @@ class Held {
     const { kind, device, is_idle } = its[0], swatch = make("i", { class: `vmm-swatch vmm-${is_idle ? "idle"
       : { memory: "mapped", ordinary: "ordinary" }[kind] ?? "none"}` });
     swatch.style.setProperty("--vmm-fill", `var(--vmm-gpu${Math.max(device, 0) % 8})`);
-    const row = make("tr", { "data-depth": depth },
+    return make("tr", { "data-depth": depth },
       make("td", {}, size ? size_text(size) : ""), make("td", {}, `${its.length} ×`),
       make("td", {}, swatch, of_device(its[0])),
       make("td", {}, ...may_open ? [this.opener(its, depth, words), " "] : [],
         make("a", { href: `#${this.key}=${from}` }, words),
         make("small", {}, ` ${where}${name}${words == call ? "" : `${call}, `}${when}${this.use_of(its)}`)));
-    return row;
   }
   opener(its, depth, words) {
     const button = make_button("▸", () => {
@@ -179,5 +179,3 @@ class Held {
 }
 const of_device = ({ device, kind }) =>
   device == null ? "" : device >= 0 ? `GPU ${device}` : kind == "ordinary" ? "host" : "elsewhere";
-// Under the page's own title, or in a page of the book.
-const heading = () => document.querySelector("body.vmm-alone, body.vmm-two") ? "h2" : "h3";

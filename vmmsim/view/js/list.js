@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: MIT-0
-const kind_of_row = ({ kind, is_answered, is_launch }) =>
-  `vmm-${is_answered ? "answered" : is_launch ? "launched" : kind}`;
-
 // The list of the calls, of which only the rows that are seen are there, and what finds in it.
 class List {
   constructor(view) {
@@ -91,9 +88,9 @@ class List {
   }
   entry(number, index) {
     const step = this.steps[number - 1], { call, kind, process, brief, owner, place: [file, line] } = step;
-    const entry = make("div", { class: kind_of_row(step), id: `${this.view.key}-call-${number}`, "data-number": number,
-      role: "option", "aria-selected": false, "aria-setsize": this.listed.length,
-      "aria-posinset": index + 1 });
+    const look = step.is_answered ? "answered" : step.is_launch ? "launched" : kind;
+    const entry = make("div", { class: `vmm-${look}`, id: `${this.view.key}-call-${number}`, "data-number": number,
+      role: "option", "aria-selected": false, "aria-setsize": this.listed.length, "aria-posinset": index + 1 });
     entry.style.top = `${index * this.row}px`;
     const of = this.data.processes > 1 ? [make("small", {}, `P${process + 1}`), " "] : [];
     if (step.stream) of.push(make("small", { class: "vmm-stream", title: "stream" }, `S${step.stream}`), " ");
