@@ -279,9 +279,27 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             assert text.startswith("<svg ") and "SPDX" not in text, "a licence, which is for whoever made it to give"
             assert f"<title>Step {step}: " in text
             assert "read-write" in text
-        assert "there are the steps 1 to 14" in self.view("--svg", "--step", "15", file, status=1).err
-        assert "give --svg too" in self.view("--step", "5", file, status=2).err
+        for steps in "15", "5-3", "0-2", "5-15":
+            assert "there are the steps 1 to 14" in self.view("--svg", "--step", steps, file, status=1).err
+        assert "'5-x'" in self.view("--svg", "--step", "5-x", file, status=2).err
+        for option in ["--step", "5"], ["--title", "It"], ["--width", "430"]:
+            assert "give --svg too" in self.view(*option, file, status=2).err
         assert "of one recording" in self.view("--svg", file, file, status=1).err
+
+    def test_a_picture_of_several_steps(self):
+        """What all of them changed is marked, in the state after the last one; above it a title and the calls."""
+        file = sample.short().write(self.place / "short.jsonl")
+        self.view("--svg", "--step", "3-5", "--title", "This & that", "--width", "430", file)
+        picture = (self.place / "short.svg").read_text()
+        assert picture.count("This &amp; that</t") == 2 and 'width="430"' in picture
+        assert re.search('class="vmm-calls".*>(.*)</text>', picture)[1] == "cuMemCreate, cuMemMap, cuMemSetAccess"
+        assert all(f'class="{kind} vmm-new"' in picture for kind in ("vmm-box vmm-gpu0", "vmm-arrow", "vmm-read-write"))
+        assert "data-about" not in picture, "what a view says of a part"
+        self.view("--svg", "--step", "3-5", file)
+        assert "<title>Steps 3 to 5</title>" in (picture := (self.place / "short.svg").read_text())
+        assert "vmm-calls" not in picture and "cuMemCreate allocates 2 MiB" in picture
+        self.view("--svg", "--step", "5", file)
+        assert "vmm-arrow vmm-new" not in (self.place / "short.svg").read_text()
 
     def test_two_runs(self):
         """Their strips above, their views below."""

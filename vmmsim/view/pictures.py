@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT-0
 """Pictures of the steps of a recording, as js/draw.js draws them in a view.
 
-of_steps(steps, numbers)             of frames.Steps
-picture_of_step(steps, number)       the text of a file
+of_steps(steps, numbers, ...)        of frames.Steps, as draw() of js/draw.js takes it
+picture_of_steps(steps, first, last, ...)    the text of a file: the last one, with what all of them changed
 file_of(picture, title, words)       the same, of what engine.pictures has drawn
 """
 
@@ -13,14 +13,17 @@ from vmmsim.view.page import drawn
 from vmmsim.view.style import styled
 
 
-def of_steps(steps, numbers):
+def of_steps(steps, numbers, **how):
     rows = [{"process": step.process, "call": step.call, "place": list(step.place)} for step in steps]
-    return pictures({**drawn(steps), "steps": rows}, [{"to": number} for number in numbers])
+    return pictures({**drawn(steps), "steps": rows}, [{"to": number, **how} for number in numbers])
 
 
-def picture_of_step(steps, number):
-    it, step = of_steps(steps, [number])[0], steps[number - 1]
-    return file_of(it, f"Step {number}: {step.call}", step.words)
+def picture_of_steps(steps, first, last, title="", **how):
+    its = steps[first - 1 : last]
+    calls = [step.call for step in its if step.kind == "changes" and not step.is_launch] if title else []
+    how |= {"from": first - 1, "title": title, "calls": calls}
+    name = title or (f"Step {last}: {its[-1].call}" if first == last else f"Steps {first} to {last}")
+    return file_of(of_steps(steps, [last], **how)[0], name, " ".join(step.words for step in its))
 
 
 def file_of(picture, title, words):

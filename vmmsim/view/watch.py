@@ -24,7 +24,7 @@ from vmmsim.view.compare import differences, name_of_file, page_of_two
 from vmmsim.view.engine import NoEngine
 from vmmsim.view.frames import steps
 from vmmsim.view.page import LAUNCHERS, calls_of, page
-from vmmsim.view.pictures import picture_of_step
+from vmmsim.view.pictures import picture_of_steps
 from vmmsim.view.sizes import plural, size_text
 from vmmsim.view.words import is_fault, is_refused
 
@@ -70,7 +70,9 @@ def parser_of(the_tool, machines):
     parser.add_argument("--record", metavar="FILE", help="only record, into this file")
     parser.add_argument("-o", "--output", metavar="FILE", help="the HTML file (default: PROGRAM.html, where you are)")
     parser.add_argument("--svg", action="store_true", help="only the picture of a step, as an SVG file")
-    parser.add_argument("--step", metavar="N", type=int, help="which (default: a fault or refusal, or the peak)")
+    parser.add_argument("--step", metavar="N", type=step_numbers, help="which; 20-24: what all these changed")
+    parser.add_argument("--title", metavar="TEXT", help="above a picture, with the calls that changed something")
+    parser.add_argument("--width", metavar="N", type=int, help="of a picture, in pixels (default: 600)")
     parser.add_argument("--open", action="store_true", help="open it in the browser")
     parser.add_argument("command", metavar="PROGRAM", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
@@ -94,8 +96,8 @@ def arguments(words, the_tool):
         parser.error(f"--{of_machine[0]} is of simulated GPUs: leave it or --real out")
     if given.record is not None and (given.output is not None or given.open):
         parser.error(f"--record only records: draw it afterwards with {the_tool.name} FILE")
-    if given.step is not None and not given.svg:
-        parser.error("--step is of a picture: give --svg too")
+    if not given.svg and (given.step or given.title or given.width):
+        parser.error("--step, --title and --width are of a picture: give --svg too")
     for name in ("record", "output"):
         if getattr(given, name) is not None and not os.path.basename(getattr(given, name)):
             parser.error(f"--{name}: name a file")
@@ -104,6 +106,11 @@ def arguments(words, the_tool):
     if given.recordings and (of_machine or given.real or given.record is not None):
         parser.error(f"{given.command[0]} is a recording and no program: only --output and --open go with it")
     return given
+
+
+def step_numbers(text):  # of 12, or of 12-15
+    first, _, last = text.partition("-")
+    return int(first), int(last or first)
 
 
 def check_machine(given, machines):
@@ -285,10 +292,10 @@ def text_of(recordings, given):
     if len(runs) > 1:
         raise Failed("--svg: a picture is of one recording")
     found = runs[0][1]
-    number = found.overview.opens_at() if given.step is None else given.step
-    if not 1 <= number <= len(found):
+    first, last = given.step or 2 * [found.overview.opens_at()]
+    if not 1 <= first <= last <= len(found):
         raise Failed(f"--step: there are the steps 1 to {len(found)}")
-    return picture_of_step(found, number)
+    return picture_of_steps(found, first, last, given.title or "", width=given.width or 600)
 
 
 def draw(recordings, path, given=None):
