@@ -40,8 +40,8 @@ def recorded(lesson, directory, file):
         raise Failed("\n".join(wrong))
 
 
-def begins(lesson, recording, frames):
-    """{step of the lesson: the first call in it that changes something, or that is refused, or the first}.
+def steps_of_calls(lesson, recording, frames):
+    """{step of the lesson: its calls, of these frames}.
 
     A call belongs to the step in which the innermost of its places stands.
     """
@@ -51,9 +51,15 @@ def begins(lesson, recording, frames):
         at = [number for file, number, _ in recording.places(line) if file == own]
         of_places = [step for place in at for step, lines in parts.items() if place in lines]
         for step in of_places[:1]:
-            rank = ("changes", "refused", "asks").index(frame.kind)
-            found[step] = min(found.get(step, (rank, frame.number)), (rank, frame.number))
-    return {step: number for step, (_, number) in sorted(found.items())}
+            found.setdefault(step, []).append(frame)
+    return dict(sorted(found.items()))
+
+
+def begins(lesson, recording, frames):
+    """{step of the lesson: the first call in it that changes something, or that is refused, or the first}."""
+    ranks = {"changes": 0, "refused": 1, "asks": 2}
+    of_steps = steps_of_calls(lesson, recording, frames).items()
+    return {step: min(its, key=lambda frame: (ranks[frame.kind], frame.number)).number for step, its in of_steps}
 
 
 def main():
