@@ -17,11 +17,10 @@ import re
 from tests.machines import ROOT
 
 PACKAGES = {name: importlib.import_module(name).__all__ for name in ("vmmsim.trace", "vmmsim.view")}
-MODULES = "vmmsim.hardware", "vmmsim.processes", "vmmsim.tool"
+MODULES = "vmmsim.built", "vmmsim.hardware", "vmmsim.processes", "vmmsim.tool"
 OF_TESTS = (
     "vmmsim.tests",
     "vmmsim.tests.browser",
-    "vmmsim.tests.built",
     "vmmsim.tests.recorded_names",
     "vmmsim.tests.sample",
 )

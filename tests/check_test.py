@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 PROGRAM, ARCHITECTURES = BUILT["check_test"], BUILT["check_test_architectures"]
 VMMSIM = [BUILT["vmmsim"]] if "vmmsim" in BUILT else []

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 PROGRAM, MPIEXEC, VMMSIM = BUILT.get("fabric_mpi"), BUILT.get("mpiexec"), BUILT.get("vmmsim")
 STUB = "SKIP: only the toolkit's stub of a driver; install the NVIDIA driver\n"

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 VMMSIM, BROKEN_DRIVER = BUILT["vmmsim"], BUILT["broken_driver"]
 FABRIC, DOCTOR = (f"{BUILT['build']}/bin/{name}" for name in ("fabric", "fabric_doctor"))

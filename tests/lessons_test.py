@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = sorted(ROOT.glob("[0-9][0-9]_*/*.cu"))

@@ -15,7 +15,7 @@ import pytest
 
 from tests.lessons_test import ROOT, SOURCES
 from tests.machines import copy_checkout
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 
 def modules(program):

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 VMM_BASICS = str(pathlib.Path(BUILT["build"]) / "bin/vmm_basics")
 OTHER = "SKIP: NCCL_NVLS_ENABLE=0 refuses multicast; ask whoever runs the machine"

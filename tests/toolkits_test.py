@@ -25,7 +25,7 @@ import pytest
 from scripts import run_lessons
 from tests import toolkits
 from tests.machines import ROOT, expect, run, scratch
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 RELEASES = "12.9", "13.0", "13.5"
 FETCHED = pathlib.Path(BUILT["build"], "toolkits")  # which stay there

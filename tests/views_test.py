@@ -10,7 +10,7 @@ import tempfile
 
 from docs.tools.lesson_views import recorded
 from scripts.run_lessons import lessons
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 from vmmsim.tests.sample import checked_steps
 from vmmsim.trace import NO_CALLS, Recording
 

@@ -18,7 +18,7 @@ import tempfile
 import pytest
 
 from scripts.view import Checkout
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 from vmmsim.tests.sample import data_of
 from vmmsim.view import watch
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed for this Python; ./test.sh gets it")
 

@@ -8,7 +8,7 @@ run it with the headers of a later toolkit too.
 import pathlib
 import re
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 ROOT, INCLUDE = pathlib.Path(__file__).resolve().parents[2], pathlib.Path(BUILT["headers"])
 PAGE = (ROOT / "docs/calls.md").read_text()

@@ -14,7 +14,7 @@ import subprocess
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE, MPIEXEC = pathlib.Path(BUILT["headers"]), pathlib.Path(BUILT.get("mpiexec_beside", ""))

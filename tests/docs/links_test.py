@@ -23,7 +23,7 @@ except ImportError:
 
 from docs.tools import class_material
 from docs.tools.fill_pages import listings, step_lines
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BOOK = pathlib.Path(BUILT["build"]) / "book"

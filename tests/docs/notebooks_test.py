@@ -22,8 +22,8 @@ from scripts.run_lessons import lessons, on_simulator, program_config
 from scripts.transcript import expectations, pair
 from tests.machines import copy_checkout
 from tests.run_program import changed, fail
+from vmmsim.built import BUILT
 from vmmsim.tests.browser import skip
-from vmmsim.tests.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -13,8 +13,8 @@ import pytest
 from bs4 import BeautifulSoup
 
 from docs.tools.fill_pages import listings
+from vmmsim.built import BUILT
 from vmmsim.tests.browser import BrowserTest, PlaywrightError
-from vmmsim.tests.built import BUILT
 
 BOOK, SOURCE = pathlib.Path(BUILT["build"]) / "book", pathlib.Path(__file__).resolve().parents[2]
 PAGES = [*sorted(path for path in BOOK.glob("*/**/*.html") if "_static" not in path.parts), BOOK / "search.html"]

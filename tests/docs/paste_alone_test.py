@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SNIPPETS = sorted((ROOT / "docs/paste").glob("*.cu"))

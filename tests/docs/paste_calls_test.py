@@ -4,7 +4,7 @@
 import pytest
 
 from tests.docs.paste_calls import fail_in_turn, failing
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 GIVES_BACK = {"cuMemRelease", "cuMemUnmap", "cuMemAddressFree"}
 

@@ -15,7 +15,7 @@ import sys
 import pytest
 
 from docs.tools import fill_pages
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 CUDA = pathlib.Path(BUILT["headers"])
 ROOT = pathlib.Path(__file__).resolve().parents[2]

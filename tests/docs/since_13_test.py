@@ -14,7 +14,7 @@ import pytest
 
 from tests import toolkits
 from tests.machines import ROOT, run
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 PAGE = (ROOT / "docs/new_since_13.md").read_text()
 FILES = sorted((ROOT / "docs/since_13").iterdir())

@@ -10,7 +10,7 @@ import pathlib
 import re
 import subprocess
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADERS = pathlib.Path(BUILT["headers"])

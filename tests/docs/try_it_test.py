@@ -7,8 +7,8 @@ What they answer is held against what an H200 answered (vmmsim/tests/conformance
 import pathlib
 import shutil
 
+from vmmsim.built import BUILT
 from vmmsim.tests.browser import BrowserTest, skip
-from vmmsim.tests.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFORMANCE = ROOT / "vmmsim" / "tests" / "conformance"

@@ -17,7 +17,7 @@ import pytest
 
 from scripts.run_lessons import program_config, source_of
 from tests.lessons_test import SOURCES, name_of
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 HEADER = "# What vmmsim --explain says, with long lines folded. Addresses and handles differ from run to run.\n"
 

@@ -22,7 +22,7 @@ import pytest
 
 from scripts.run_lessons import short_args
 from tests.run_program import QUIET
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 from vmmsim.tests.recorded_names import recorded_names
 from vmmsim.trace import OF_MODULES
 

@@ -22,8 +22,8 @@ import pytest
 from scripts.run_lessons import program_config, short_args
 from tests.lessons_test import SOURCES, name_of
 from tests.run_program import as_wanted
+from vmmsim.built import BUILT
 from vmmsim.processes import end_session, in_session
-from vmmsim.tests.built import BUILT
 
 LIMIT = 30  # seconds, and three times as long as the program takes when nothing fails
 ERRORS = "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_OUT_OF_MEMORY"  # in turn, but none that a program expects of this call

@@ -22,7 +22,7 @@ from scripts.run_lessons import program_config, short_args
 from tests import changes
 from tests.lessons_test import ROOT, SOURCES, name_of
 from tests.run_program import changed, difference
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 LIMIT = 60  # seconds
 

@@ -13,7 +13,7 @@ import pytest
 from scripts.run_lessons import classify, program_config, short_args
 from tests.lessons_test import SOURCES, start
 from tests.run_program import QUIET, as_wanted, measures
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 PROGRAMS = [source.stem for source in SOURCES]
 LAUNCHING = [source.stem for source in SOURCES if re.search("<<<|cudaLaunchKernel", source.read_text())]

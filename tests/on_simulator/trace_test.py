@@ -15,7 +15,7 @@ import pytest
 
 from scripts.run_lessons import short_args
 from tests.lessons_test import SOURCES
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 from vmmsim.trace import SUCCESS, Machine
 
 PROGRAMS = [source.stem for source in SOURCES if not source.stem.endswith("_broken")]

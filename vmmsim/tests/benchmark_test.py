@@ -5,8 +5,8 @@ import copy
 import re
 import subprocess
 
+from vmmsim.built import BUILT
 from vmmsim.tests.benchmark import compared, parsed
-from vmmsim.tests.built import BUILT
 
 PROGRAM = BUILT["benchmark"]
 

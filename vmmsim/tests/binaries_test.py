@@ -5,7 +5,7 @@ CUDART_STATIC CUDA NVCC..."""
 import os
 import subprocess
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 from vmmsim.tests.built_programs import LIMIT, BuiltPrograms
 
 VMMSIM, NVCC = BUILT["vmmsim"], [BUILT["nvcc"]]

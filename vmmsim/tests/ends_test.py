@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 from vmmsim.tests.in_python import DRIVER
 from vmmsim.trace.model import Machine
 from vmmsim.trace.recording import Recording

@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 SOURCE = pathlib.Path(__file__).with_name("explain.cu")
 

@@ -19,7 +19,7 @@ import time
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 SOURCE = pathlib.Path(__file__).with_name("failing_calls.c")
 LIMIT = 60  # seconds of a run

@@ -10,8 +10,8 @@ import subprocess
 
 import pytest
 
+from vmmsim.built import BUILT
 from vmmsim.simulator.runtime import known_runtimes
-from vmmsim.tests.built import BUILT
 from vmmsim.tests.built_programs import LIMIT, BuiltPrograms
 
 VMMSIM, NVCC = BUILT["vmmsim"], [BUILT["nvcc"]]

@@ -19,7 +19,7 @@ import zipfile
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 from vmmsim.tests.sample import data_of
 
 HERE = pathlib.Path(__file__).resolve().parents[1]

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
+from vmmsim.built import BUILT
 from vmmsim.simulator.runtime import known_runtimes
-from vmmsim.tests.built import BUILT
 
 TABLE = known_runtimes.TABLE.read_text()
 

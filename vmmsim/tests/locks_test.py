@@ -18,7 +18,7 @@ import tempfile
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TIDY = pathlib.Path(sys.executable).with_name("clang-tidy")

@@ -6,7 +6,7 @@ import re
 import subprocess
 import tempfile
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 from vmmsim.trace.model import Machine
 
 PROGRAM, VMMSIM = BUILT["multicast_access"], BUILT["vmmsim"]

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+from vmmsim.built import BUILT
 from vmmsim.tests.browser import skip
-from vmmsim.tests.built import BUILT
 
 try:
     import ipykernel  # noqa: F401

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 PROGRAMS = pathlib.Path(__file__).with_name("python_programs.py")
 

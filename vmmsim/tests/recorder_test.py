@@ -15,7 +15,7 @@ import threading
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 from vmmsim.tests.recorded_names import recorded_names
 from vmmsim.trace.line import KEYS
 from vmmsim.trace.recording import Recording

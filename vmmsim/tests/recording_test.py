@@ -22,7 +22,7 @@ except ModuleNotFoundError:
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 from vmmsim.trace import line as lines
 from vmmsim.trace import model, places, recording
 from vmmsim.trace.recording import Broken, Recording

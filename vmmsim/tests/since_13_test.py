@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import tempfile
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 PROGRAM, VMMSIM = BUILT["since_13"], BUILT["vmmsim"]
 NEWEST = pathlib.Path(__file__).parent.parent / "simulator" / "machines" / "h200x8_cuda_13_5.conf"

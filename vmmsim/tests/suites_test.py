@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 
 NVCC, CMAKE, CXX = BUILT["nvcc"], pathlib.Path(BUILT["cmake"]), BUILT["cxx"]
 VMMSIM = pathlib.Path(BUILT["vmmsim"])

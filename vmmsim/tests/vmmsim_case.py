@@ -11,7 +11,7 @@ import tempfile
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 from vmmsim.tests.in_python import DRIVER
 
 CC, VMMSIM = BUILT["cxx"], pathlib.Path(BUILT["vmmsim"])

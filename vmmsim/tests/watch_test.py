@@ -21,8 +21,8 @@ import time
 
 import pytest
 
+from vmmsim.built import BUILT
 from vmmsim.tests import sample
-from vmmsim.tests.built import BUILT
 from vmmsim.tool import Tool
 from vmmsim.view import watch
 

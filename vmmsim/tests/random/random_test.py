@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from vmmsim.tests.built import BUILT
+from vmmsim.built import BUILT
 from vmmsim.tests.random.compare import count, parse, report
 
 LEAST = 99.4  # of a hundred answers must be those of an H100
