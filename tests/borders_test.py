@@ -4,9 +4,9 @@ and has all that it ships.
 
     borders_test.py
 
-The interface are the names in __all__ of these packages, and all of these modules. Tests may take the tool's helpers of
-tests as well. Python and CMake name no file of the tool but those of FILES. The tool's C++ includes no file from beside
-it, and its pages lead to none.
+The interface are the names in __all__ of these packages, all of these modules, and in CMake what vmmsim/cmake defines.
+Tests may take the tool's helpers of tests as well. Python and CMake name no file of the tool but those of FILES. The
+tool's C++ includes no file from beside it, and its pages lead to none.
 """
 
 import ast
@@ -24,6 +24,13 @@ OF_TESTS = (
     "vmmsim.tests.recorded_names",
     "vmmsim.tests.sample",
 )
+# What CMake defines: a function, a target. Of the tool's targets the book takes the first, and tests the others.
+DEFINED = re.compile(
+    r"^ *(?:function|macro|add_(?:library|executable|custom_target)|(?:test|component)_program)\((?!vmmsim::)(\w+)",
+    re.M,
+)
+USED = re.compile(r"^ *(\w+)\(|\b(?:TARGET(?:_\w+:)? ?|COMMAND )(\w+\b)(?!::)", re.M)
+TARGETS = "web", "ptx_test", "multicast_access"
 OURS = "docs", "labs", "scripts", "tests"
 # Its files that the lessons' side reads or copies: pages, licences, a view's style, the questions to hardware, tests by
 # name; and whole components.
@@ -85,6 +92,28 @@ def paths_in_cmake(text):
         yield from ((number, path) for path in PATH.findall(line))
 
 
+def cmake_of(*directories):
+    """The files, and their texts without comments."""
+    for directory in directories:
+        for kind in "*.cmake", "CMakeLists.txt":
+            yield from ((file, re.sub("#.*", "", file.read_text())) for file in directory.rglob(kind))
+
+
+def inside_of_the_tool():
+    """What its CMake defines for itself alone."""
+    cmake = ROOT / "vmmsim" / "cmake"
+    return {name for file, text in cmake_of(ROOT / "vmmsim") if file.parent != cmake for name in DEFINED.findall(text)}
+
+
+def wrong_in_cmake(text, inside):
+    """What it uses of that."""
+    for number, line in enumerate(text.splitlines(), 1):
+        words = [word for used in USED.findall(line) for word in used]
+        if "add_dependencies(" in line:
+            words += re.findall(r"(?<![\w:])\w+(?![\w:])", line)
+        yield from ((number, word) for word in words if word in inside and word not in TARGETS)
+
+
 def wrong_paths(file):
     paths = paths_in_python if file.suffix == ".py" else paths_in_cmake
     return [(line, path) for line, path in paths(file.read_text()) if not FILES.match(path)]
@@ -106,6 +135,15 @@ def test_the_lessons_open_no_files_of_its_insides():
     kinds = "*.py", "*.cmake", "CMakeLists.txt"
     files = [file for ours in OURS for kind in kinds for file in (ROOT / ours).rglob(kind)]
     check([ROOT / "CMakeLists.txt", *(file for file in files if file.name != "borders_test.py")], wrong_paths)
+
+
+def test_the_lessons_build_with_what_the_tool_states():
+    inside = inside_of_the_tool()
+    assert inside >= {"test_program", "simulator_test", "vmmsim", "simulated_driver", *TARGETS}
+    main = ROOT / "CMakeLists.txt"
+    files = [(main, main.read_text()), *cmake_of(*(ROOT / ours for ours in OURS))]
+    found = [f"{file}:{line}: {what}" for file, text in files for line, what in wrong_in_cmake(text, inside)]
+    assert found == []
 
 
 def test_the_tool_knows_nothing_of_the_lessons():
@@ -192,10 +230,10 @@ def test_what_is_refused():
 
 def test_what_paths_are_refused(tmp_path):
     for name, text, refused in (
-        ("x.cmake", "include(${PROJECT_SOURCE_DIR}/vmmsim/tests/pytest.cmake)", True),
+        ("x.cmake", "include(${PROJECT_SOURCE_DIR}/vmmsim/cuda.cmake)", True),
         ("x.cmake", "file(GLOB machines vmmsim/simulator/machines/*.conf)", True),
-        ("x.cmake", "add_subdirectory(vmmsim)  # as vmmsim/programs.cmake", False),
-        ("x.cmake", "pytest_test(it vmmsim/tests/failing_calls_test.py)", False),
+        ("x.cmake", "add_subdirectory(vmmsim)  # as vmmsim/cuda.cmake", False),
+        ("x.cmake", "vmmsim_pytest(it vmmsim/tests/failing_calls_test.py)", False),
         ("x.py", 'open(ROOT / "vmmsim/simulator/driver/errors.cc")', True),
         ("x.py", 'open(ROOT / "vmmsim" / "simulator" / "machines")', True),
         ("x.py", 'open(ROOT / f"vmmsim/{name}/line.py")', True),
@@ -204,3 +242,19 @@ def test_what_paths_are_refused(tmp_path):
     ):
         (tmp_path / name).write_text(text)
         assert bool(wrong_paths(tmp_path / name)) == refused, text
+
+
+def test_what_of_cmake_is_refused():
+    inside = {"vmmsim", "test_program", "web"}
+    for text, refused in (
+        ("  test_program(it it.cu)", True),
+        ("if(TARGET vmmsim)", True),
+        ("add_test(NAME it COMMAND $<TARGET_FILE:vmmsim> it)", True),
+        ("add_dependencies(it vmmsim)", True),
+        ("add_test(NAME it COMMAND vmmsim it)", True),
+        ("add_subdirectory(vmmsim)", False),
+        ("if(TARGET vmmsim::vmmsim)", False),
+        ("add_dependencies(it vmmsim::vmmsim web)", False),
+        ("vmmsim_test(NAME it COMMAND $<TARGET_FILE:vmmsim::vmmsim>)", False),
+    ):
+        assert bool(list(wrong_in_cmake(text, inside))) == refused, text

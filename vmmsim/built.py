@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT-0
 """A plugin of pytest: what the build made and was configured with, by name, as BUILT["vmmsim"].
 
-CMake writes the names into tests.json of the build tree, one for each `built` in a CMakeLists.txt. A run of which every
-test was skipped ends with status 77, which CTest counts as a skip.
+CMake writes the names into vmmsim_built.json of the build tree, one for each vmmsim_built() in a CMakeLists.txt;
+vmmsim_pytest() names this plugin. A run of which every test was skipped ends with status 77, which CTest counts as a
+skip.
 """
 
 import json
@@ -30,7 +31,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     build = pathlib.Path(config.getoption("build")).resolve()
-    file = build / "tests.json"
+    file = build / "vmmsim_built.json"
     BUILT.update(json.loads(file.read_text()) if file.exists() else {}, build=str(build))
 
 

@@ -3,9 +3,9 @@
 # with each call of the snippet failing in turn, and on real ones.
 foreach(snippet serve growable host_numa multicast_processes)
   file(GLOB source ${CMAKE_CURRENT_SOURCE_DIR}/paste_${snippet}_test.c[cu])
-  test_program(paste_${snippet}_test ${source})
-  built(paste_${snippet} $<TARGET_FILE:paste_${snippet}_test>)
-  pytest_test(docs.paste.${snippet}.each_call "tests/docs/paste_calls_test.py::test_a_snippet[${snippet}]")
+  cuda_program(paste_${snippet}_test ${source})
+  vmmsim_built(paste_${snippet} $<TARGET_FILE:paste_${snippet}_test>)
+  vmmsim_pytest(docs.paste.${snippet}.each_call "tests/docs/paste_calls_test.py::test_a_snippet[${snippet}]")
 endforeach()
 foreach(snippet serve growable host_numa)
   foreach(machine h200x8 one_gpu)
@@ -13,7 +13,7 @@ foreach(snippet serve growable host_numa)
     if(machine STREQUAL "h200x8")
       list(APPEND options --gpus 2)
     endif()
-    example_test(docs.paste.${snippet}.${machine} $<TARGET_FILE:vmmsim> --strict --leaks ${options}
+    example_test(docs.paste.${snippet}.${machine} ${vmmsim} --strict --leaks ${options}
       $<TARGET_FILE:paste_${snippet}_test>)
     set_tests_properties(docs.paste.${snippet}.${machine} PROPERTIES FAIL_REGULAR_EXPRESSION "vmmsim: leak")
   endforeach()
@@ -22,13 +22,13 @@ foreach(snippet serve growable host_numa)
   label(gpu docs.paste.${snippet}.gpu)
 endforeach()
 foreach(ranks 2 3)
-  example_test(docs.paste.multicast_processes.${ranks} $<TARGET_FILE:vmmsim> --strict --leaks --gpus ${ranks}
+  example_test(docs.paste.multicast_processes.${ranks} ${vmmsim} --strict --leaks --gpus ${ranks}
     $<TARGET_FILE:paste_multicast_processes_test> ${ranks})
   set_tests_properties(docs.paste.multicast_processes.${ranks} PROPERTIES FAIL_REGULAR_EXPRESSION "vmmsim: leak")
 endforeach()
 
 # From Python: with the packages for the driver's CUDA, and with the newest.
-example_test(docs.paste.python ${python} tests.docs.paste_python_test $<TARGET_FILE:vmmsim>)
-example_test(docs.paste.python_newest ${python} tests.docs.paste_python_test $<TARGET_FILE:vmmsim> newest)
+example_test(docs.paste.python ${python} tests.docs.paste_python_test ${vmmsim})
+example_test(docs.paste.python_newest ${python} tests.docs.paste_python_test ${vmmsim} newest)
 label(long docs.paste.python docs.paste.python_newest)
 label(network docs.paste.python_newest)

@@ -7,6 +7,7 @@ foreach(vmmsim_executable ${vmmsim_package}/bin/vmmsim ${vmmsim_package}/../buil
     include(${CMAKE_CURRENT_LIST_DIR}/vmmsimTest.cmake)
     add_executable(vmmsim::vmmsim IMPORTED)
     set_property(TARGET vmmsim::vmmsim PROPERTY IMPORTED_LOCATION ${vmmsim_executable})
+    vmmsim_built(vmmsim ${vmmsim_executable})
     vmmsim_set_machines(vmmsim::vmmsim ${vmmsim_package}/simulator/machines)
   endif()
 endforeach()

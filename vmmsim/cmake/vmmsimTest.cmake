@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT-0
 # What a project that tests with vmmsim may use, by find_package(vmmsim) or add_subdirectory: the target
-# vmmsim::vmmsim, whose property VMMSIM_MACHINES has the names for --machine, and this function.
+# vmmsim::vmmsim, whose property VMMSIM_MACHINES has the names for --machine, and these functions.
 include_guard(GLOBAL)
 
 # vmmsim_test(NAME name [OPTIONS options of vmmsim...] COMMAND program [its arguments...]): add_test(), on simulated
@@ -16,6 +16,29 @@ function(vmmsim_test)
   endif()
   add_test(NAME ${its_NAME} COMMAND $<TARGET_FILE:vmmsim::vmmsim> ${its_OPTIONS} ${program} ${its_COMMAND})
 endfunction()
+
+# vmmsim_pytest(NAME FILE[::CASE] [options of pytest...]): add_test() of a suite of pytest's, which starts programs and
+# vmmsim itself. FILE is as seen from the source directory. Status 77 is a skip, and its reason is in the output; so is
+# a Python that has no pytest.
+function(vmmsim_pytest name)
+  add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -B -m pytest -p vmmsim.built --build ${CMAKE_BINARY_DIR} ${ARGN}
+    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77
+    SKIP_REGULAR_EXPRESSION "^[^\n]*: No module named pytest")
+endfunction()
+
+# vmmsim_built(NAME VALUE): what such a suite knows as BUILT["NAME"], by `from vmmsim.built import BUILT`. It knows
+# BUILT["vmmsim"], the command, and BUILT["build"], the build tree.
+function(vmmsim_built name value)
+  set_property(GLOBAL APPEND PROPERTY vmmsim_built "  \"${name}\": \"${value}\"")
+endfunction()
+function(vmmsim_write_built)
+  get_property(lines GLOBAL PROPERTY vmmsim_built)
+  list(REMOVE_DUPLICATES lines)  # what several directories name
+  list(JOIN lines ",\n" lines)
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/vmmsim_built.json CONTENT "{\n${lines}\n}\n")
+endfunction()
+cmake_language(DEFER DIRECTORY ${CMAKE_SOURCE_DIR} CALL vmmsim_write_built)
 
 # Of the target vmmsim or vmmsim::vmmsim, and the directory with the files of machines.
 function(vmmsim_set_machines target directory)

@@ -125,25 +125,34 @@ class Installation(Place):
         assert "there is no such program" in self.vmmsim("./none", status=127).stderr
 
     def test_cmake_finds_it(self):
-        """As docs/testing.md says."""
-        project = self.place / "project"
+        """As docs/testing.md says, whose test in Python is one of these."""
+        (package,) = self.place.glob("empty/lib/python3*/site-packages/vmmsim")
+        page, project = (package / "docs" / "testing.md").read_text(), self.place / "project"
         project.mkdir()
+        self.run_here(*self.compiler, package / "docs" / "example" / "fill.cu", "-o", "fill")
+        (test,) = re.findall(r"```python\n(import .*?)```", page, re.DOTALL)
+        (its_lines,) = re.findall(r"```cmake\n(find_package.Python3.*?)```", page, re.DOTALL)
+        (project / "test_failing_calls.py").write_text(test)
         (project / "CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.22)
 project(tests LANGUAGES NONE)
 enable_testing()
+add_executable(fill IMPORTED)
+set_property(TARGET fill PROPERTY IMPORTED_LOCATION "{self.place}/fill")
 find_package(vmmsim 0.1 REQUIRED)
 get_target_property(machines vmmsim::vmmsim VMMSIM_MACHINES)
 message(STATUS "machines: ${{machines}}")
 vmmsim_test(NAME mine.two_gpus OPTIONS --gpus 2 COMMAND "{self.place}/mine")
 vmmsim_test(NAME mine.no_gpu OPTIONS --gpus 0 COMMAND "{self.place}/mine")
-""")
-        found = f"-Dvmmsim_DIR={self.vmmsim('--cmake-dir').stdout.strip()}"
-        said = self.run_here(BUILT["cmake"], "-S", project, "-B", project / "build", found).stdout
+{its_lines}""")
+        found = f"-Dvmmsim_DIR={self.vmmsim('--cmake-dir').stdout.strip()}", f"-DPython3_EXECUTABLE={sys.executable}"
+        said = self.run_here(BUILT["cmake"], "-S", project, "-B", project / "build", *found).stdout
         assert re.search("machines: .*h200x8;.*laptop", said)
         ctest = str(pathlib.Path(BUILT["cmake"]).with_name("ctest"))
-        said = self.run_here(ctest, "--test-dir", project / "build", check=False).stdout
+        with_vmmsim = {**os.environ, "PYTHONPATH": str(package.parent)}
+        said = self.run_here(ctest, "--test-dir", project / "build", check=False, env=with_vmmsim).stdout
         assert re.search(r"mine\.two_gpus \.+ +Passed", said), said
         assert re.search(r"mine\.no_gpu \.+\*\*\*Failed", said), said
+        assert re.search(r"fill\.failing_calls \.+ +Passed", said), said
 
     def test_its_pages_lead_to_what_is_there(self):
         (package,) = self.place.glob("empty/lib/python3*/site-packages/vmmsim")
