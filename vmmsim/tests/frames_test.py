@@ -294,6 +294,18 @@ def test_a_name_of_several_reservations():
     assert names == ["R1 (address)", "table", "R3 (address)", "R4"]
 
 
+def test_a_name_that_the_caller_gives():
+    """To what the function returns; what it does not return has the function's."""
+    calls = "int* own[gpu] = map(memory);", "mc = my::map(object);", "use(map(memory));", "it = map_all();"
+    writer = Writer(sources={"a.cu": "\n".join(["cuMemAddressReserve(&address, n);", *calls])})
+    for number in range(4):
+        writer.reserve(BASE + 64 * MIB * number, 4 * MIB)
+        places = [["a.cu", 1, "my::map(unsigned long)"], ["a.cu", 2 + number, "main"]]
+        writer.about.setdefault("places", {})[writer.lines[-1]["callers"][0]] = places
+    names = [step.brief.partition("→ ")[2] for step in steps(writer.recording())]
+    assert names == ["own[gpu]", "mc", "R3 (address)", "R4 (address)"]
+
+
 def test_a_fault_is_marked_where_it_is():
     writer = Writer()
     for at in range(BASE, BASE + 640 * MIB, 64 * MIB):

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: MIT-0
 """What a program calls the addresses that it reserves: variable(recording, line), of a cuMemAddressReserve, or "".
 
-It is the variable of which the source passes the address. What a function was given has no name: it is its caller's.
+It is the variable of which the source passes the address; or, if the function that has it returns it, the variable of
+the caller, as `own[gpu]` of own[gpu] = map(memory, size). What a function was given has no name.
 """
 
 import re
 
+NAME = r"([A-Za-z_][\w.\[\]>-]{0,23})"
 ASKED = re.compile(
     r"cuMemAddressReserve\w*\s*\(\s*(?:\(\s*CUdeviceptr\s*\*\s*\)\s*)?(?:reinterpret_cast<[^>]*>\s*\(\s*)?"
-    r"&\s*([A-Za-z_][\w.\[\]>-]{0,23})\s*\)*,"
+    rf"&\s*{NAME}\s*\)*,"
 )
 LINES = 3  # of a call, from the one that is known
 
 
 def variable(recording, line):
-    file, row, _ = recording.innermost(recording.places(line))
-    lines = recording.source(file).splitlines() if file and row else []
-    found = ASKED.search("\n".join(lines[row - 1 : row - 1 + LINES]))
-    return found[1] if found else ""
+    places = [place for place in recording.places(line) if place[1] and recording.source(place[0])][:2]
+    texts = ["\n".join(recording.source(file).splitlines()[row - 1 : row - 1 + LINES]) for file, row, _ in places]
+    found = ASKED.search(texts[0]) if texts else None
+    function = re.match(r"[\w:]*", places[0][2])[0].rpartition("::")[2] if found else ""
+    given = function and texts[1:] and re.match(rf".*?\b{NAME} = (?:\w+::)*{function}\(", texts[1])
+    return given[1] if given else found[1] if found else ""

@@ -3,7 +3,7 @@
 class List {
   constructor(view) {
     const list = view.part("list"), filter = view.part("filter");
-    Object.assign(this, { view, data: view.data, steps: view.steps, list, filter, chips: [] });
+    Object.assign(this, { view, data: view.data, steps: view.steps, list, filter, chips: [], top: 0 });
     this.search = filter.querySelector("input");
     this.room = make("div");  // gives the list its height
     this.listed = this.steps.map((_, index) => index + 1);  // the numbers of the steps in it
@@ -22,7 +22,6 @@ class List {
       this.draw();
     });
     list.append(this.room);  // or there would be nothing to scroll
-    this.top = 0;
     this.resized();
     new ResizeObserver(() => {
       this.resized();
@@ -33,8 +32,8 @@ class List {
   }
   // What a step asks for nothing is laid out for: the list knows how high it is, and its rows.
   resized() {
-    const style = getComputedStyle(this.list), lines = style.getPropertyValue("--vmm-lines");
-    const row = parseFloat(style.lineHeight) * lines;
+    const style = getComputedStyle(this.list);
+    const row = parseFloat(style.lineHeight) * style.getPropertyValue("--vmm-lines");
     Object.assign(this, { height: this.list.clientHeight, row, drawn: "" });
   }
   add_chips() {

@@ -56,8 +56,7 @@ class Source {
     return `${file}${of}: ▶ line ${line} ${does}${goes_on ? `, ▷ line ${next[1]} is next` : ""}${called}`;
   }
   words_without({ place: [file, line, name], owner }, stack) {
-    const of = name ? ` in ${name}` : "";
-    if (file) return `${file}:${line}${of}. Its text is not in the recording.`;
+    if (file) return `${file}:${line}${name ? ` in ${name}` : ""}. Its text is not in the recording.`;
     if (!stack.length) return "There is no source for this call.";
     return `There is no source. Called by ${this.data.owners[owner]}. These functions led to the call:`;
   }
