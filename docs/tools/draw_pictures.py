@@ -5,10 +5,9 @@
     <!-- picture: vmm_basics [7] "The memory stays, its address changes" -->
     ![What it shows](../docs/pictures/move.svg)
 
-The comment above such a picture names the program, its step, and the picture's title; before the title may stand how
-wide it is, as in `width 480`. The program in the directory BIN runs on BIN/vmmsim, and `vmmsim view --svg` draws what
-the calls of the step have changed. The file's description is the page's. Without --write each file must be as it would
-be drawn. Exit status 0, 1 if one is not.
+The comment above such a picture names the program, its step, and the picture's title. The program in the directory BIN
+runs on BIN/vmmsim, and `vmmsim view --svg` draws what the calls of the step have changed. The file's description is the
+page's. Without --write each file must be as it would be drawn. Exit status 0, 1 if one is not.
 """
 
 import argparse
@@ -27,17 +26,14 @@ from vmmsim.trace import Recording
 from vmmsim.view import steps
 
 LICENCE = "<!-- SPDX-License-Identifier: CC-BY-4.0 -->\n"
-COMMENT = re.compile(
-    r'^<!-- picture: (\w+) \[(\d+)\](?: width (\d+))? "(.+)" -->\n!\[(.+)\]\((\S+\.svg)\)$', re.MULTILINE
-)
-WIDTH = 430  # so that its words can be read on a phone
+COMMENT = re.compile(r'^<!-- picture: (\w+) \[(\d+)\] "(.+)" -->\n!\[(.+)\]\((\S+\.svg)\)$', re.MULTILINE)
+WIDTH = "430"  # so that its words can be read on a phone
 
 
 @dataclasses.dataclass
 class Picture:
     program: str
     step: int
-    width: int
     title: str
     words: str
     file: pathlib.Path
@@ -48,8 +44,8 @@ def wanted(page):
     found = COMMENT.findall(text)
     if len(found) != text.count("<!-- picture:"):
         raise Failed(f"{page}: a comment that asks for a picture is not as docs/tools/draw_pictures.py has it")
-    for program, step, width, title, words, file in found:
-        yield Picture(program, int(step), int(width or WIDTH), title, words, (page.parent / file).resolve())
+    for program, step, title, words, file in found:
+        yield Picture(program, int(step), title, words, (page.parent / file).resolve())
 
 
 def drawn(lesson, directory, pictures):
@@ -63,7 +59,7 @@ def drawn(lesson, directory, pictures):
             if picture.step not in calls:
                 raise Failed(f"{picture.file.name}: {picture.program} makes no call in step {picture.step}")
             its = calls[picture.step]
-            how = "--step", f"{its[0].number}-{its[-1].number}", "--title", picture.title, "--width", str(picture.width)
+            how = "--step", f"{its[0].number}-{its[-1].number}", "--title", picture.title, "--width", WIDTH
             command = [sys.executable, "-B", "-m", "vmmsim", "view", "--svg", *how, "--output", file, recording]
             subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True, cwd=ROOT)
             before, _, rest = file.read_text().partition("<desc>")
