@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import expect
 
 from vmmsim.tests.browser import ViewTest
-from vmmsim.tests.sample import MIB, Writer
+from vmmsim.tests.sample import BASE, MIB, Writer
 from vmmsim.view.compare import page_of_two
 
 BEST_PRACTICES = ["heading-order", "landmark-unique", "landmark-no-duplicate-main", "page-has-heading-one"]
@@ -71,6 +71,27 @@ class TestHeld(ViewTest):
         self.expect_accessible()
         self.open_row("pool.cu:7 in grow")
         assert self.rows("memory") == [whole]
+
+    def test_those_that_are_alike(self):
+        """Of one line, those of one size that are mapped alike are a row, which opens."""
+        writer = Writer(sources={})
+        writer.reserve(BASE, 64 * MIB)
+        for nth in range(12):
+            handle, _ = writer.create(2 * MIB)
+            if nth in (3, 7):
+                writer.map(BASE + nth * MIB, 2 * MIB, handle)
+        writer.create(4 * MIB)
+        writer.called_at(lambda number: ("a.cu", 7, "main"))
+        self.at("#step=16,held", self.page_of(writer.recording(), "alike")[0])
+        self.open_row("a.cu:7 in main")
+        assert self.rows("memory")[1:] == [
+            ["20 MiB", "10 ×", "GPU 0", "▸ 10 × 2 MiB cuMemCreate, steps 2 to 15, mapped nowhere"],
+            ["4 MiB", "2 ×", "GPU 0", "▸ 2 × 2 MiB cuMemCreate, steps 5 to 10"],
+            ["4 MiB", "1 ×", "GPU 0", "#13 cuMemCreate, step 16, mapped nowhere"],
+        ]
+        self.open_row("2 × 2 MiB")
+        words = [row[3].partition(",")[0] for row in self.rows("memory")[2:5]]
+        assert words == ["▾ 2 × 2 MiB cuMemCreate", "#4 cuMemCreate", "#8 cuMemCreate"]
 
     def test_threads_of_a_library(self):
         """What several threads made for one line of the program is one row, and opens into the library's functions."""
@@ -149,14 +170,14 @@ class TestHeld(ViewTest):
         2 MiB 1 × GPU 0 process 1: a.cu:11 in main #1, cuMemCreate, step 1, mapped nowhere
         2 MiB 1 × GPU 0 process 1: a.cu:12 in main #2, cuMemCreate, step 2, mapped nowhere"""
         ordinary = """
-        Ordinary memory: 3 MiB in 1
+        Memory by cudaMalloc: 3 MiB in 1
         3 MiB 1 × GPU 0 process 1: a.cu:13 in main cudaMalloc, step 3"""
         of_the_second = """
         Handles not released: 3
         Left by process 2, which ended in step 6
         VMM memory: 4 MiB in 1, mapped nowhere
         4 MiB 1 × GPU 1 process 2: a.cu:14 in main #3, cuMemCreate, step 4, mapped nowhere
-        Ordinary memory: 7 MiB in 1
+        Memory by cudaMalloc: 7 MiB in 1
         7 MiB 1 × GPU 1 process 2: a.cu:15 in main cudaMalloc, step 5
         Handles not released: 1"""
         held = self.page.locator(".vmm-held")

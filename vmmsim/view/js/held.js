@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT-0
 // What is held in a step, and by which line of the program; a row opens into the lines that called that one, the last
-// of these into the allocations. What a process had not given back when it ended is listed in all steps after that, so
-// the last step has all that was left. At last, who may use whose memory.
+// of these into the allocations, those that are alike together. What a process had not given back when it ended is listed
+// in all steps after that, so the last step has all that was left. At last, who may use whose memory.
 const held_kinds = {
-  memory: "VMM memory", ordinary: "Ordinary memory", objects: "Multicast objects", handles: "Handles not released",
-  descriptors: "Open descriptors",
-  mappings: "Mappings", reservations: "Reservations", modules: "For __device__ variables: goes with the program" };
+  memory: "VMM memory", ordinary: "Memory by cudaMalloc", objects: "Multicast objects", handles: "Handles not released",
+  descriptors: "Open descriptors", mappings: "Mappings", reservations: "Reservations",
+  modules: "For __device__ variables: goes with the program" };
 
 class Held {
   constructor(data, key, at) {
@@ -163,16 +163,19 @@ class Held {
     }, { "aria-expanded": "false", "aria-label": `Open ${words}` });
     return button;
   }
-  // The rows in a row: by what called it; or, if that is the same for all, each by itself.
+  // The rows in a row: by what called it; where that is the same for all, those that are alike; or each.
   open(row, its, depth) {
     const button = row.querySelector("button"), split = this.next_split(its, depth);
     const deeper = Math.max(split, depth) + 1;
     button.setAttribute("aria-expanded", true);
     button.textContent = "▾";
-    const caller = (thing) => this.callers(thing)[split] ?? "";
-    const of = (one) => one.name || this.steps[one.born - 1].call;
-    const rows = split < 0 ? this.rows(its, (thing) => thing, ([one]) => this.row([one], deeper, of(one)), deeper)
-      : this.rows(its, caller, (some) => this.row(some, deeper, caller(some[0]) || "not known where"), deeper);
+    const caller = (thing) => this.callers(thing)[split] ?? "", call = ({ born }) => this.steps[born - 1].call;
+    const likeness = (one) => one.size ? [one.size, one.mapped, call(one)].join() : one;
+    const are_alike = its.every((one) => likeness(one) == likeness(its[0]));
+    const key_of = split >= 0 ? caller : are_alike ? (one) => one : likeness;
+    const words = ([one, ...more]) => split >= 0 ? caller(one) || "not known where"
+      : more.length ? `${1 + more.length} × ${size_text(one.size)}` : one.name || call(one);
+    const rows = this.rows(its, key_of, (some) => this.row(some, deeper, words(some)), deeper);
     for (const each of rows) each.style.setProperty("--vmm-depth", 1 + +row.style.getPropertyValue("--vmm-depth"));
     return rows;
   }
