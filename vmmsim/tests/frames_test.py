@@ -154,7 +154,7 @@ def test_who_called():
         its = [*(f"{module}+0x1" for module in modules), "/home/c++/own.py:7:main"]
         assert callers.libraries[callers.of({"callers": its})] == library
     told = [("Pool::map", "a.so"), ("", "3 more in a.so, b.so"), ("own::run", "a.so"), ("main", "own.py:7")]
-    assert [callers.frames[number] for number in stack] == told
+    assert [list(callers.numbers)[number] for number in stack] == told
     package = "/opt/lib/python3.12/site-packages/nn.py:3:forward"
     writer.about["places"] |= {package: [["nn.py", 3, "forward"]], "app+0x5": [["", 0, "own::run(int)"]]}
     owners = Owners(writer.recording())

@@ -187,6 +187,20 @@ def test_launches():
         assert step.brief == brief
 
 
+def test_launches_of_one_template():
+    """They bear what tells them apart: one argument where one does, and no more of it than is needed."""
+    writer = Writer()
+    add, lambdas = "void at::each<4, at::Add<float> >(int)", "void at::each<2, at::fill(int)::{lambda()#1}>(int)"
+    names = add, lambdas, add.replace("4", "8"), "two<1, a>()", "two<2, a>()", "two<2, b>()", "two_others<1>()"
+    for name in names:
+        writer.call("cudaLaunchKernel", {"func": name}, result="cudaSuccess")
+    assert [step.brief for step in steps(writer.recording())] == [
+        *("at::each<4>", "at::each<2>", "at::each<8>", "two<1, a>", "two<2, a>", "two<2, b>", "two_others"),
+    ]
+    del writer.lines[2:]
+    assert [step.brief for step in steps(writer.recording())] == ["at::each<4>", "at::each<2>"]
+
+
 def asked_twice(result, second, caller):
     """The steps of a map of the half of an allocation, the third, and then of this call of cuMemMap."""
     writer = Writer()

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: MIT-0
-"""What a call changed, in a few words: brief(line, since, name) is "2 MiB → R190", of the list of calls."""
+"""What a call changed, in a few words: brief(line, since, name, apart) is "2 MiB → R190", of the list of calls.
+
+apart = told_apart(names) is, by the whole name of a kernel, what only that has of the arguments of its template.
+"""
+
+import itertools
+import re
 
 from vmmsim.trace.entities import Mapping, Reservation
 from vmmsim.trace.recording import bare
@@ -10,19 +16,14 @@ from vmmsim.view.words import RIGHTS, extents, is_refused, kernels_of
 LONGEST = 60
 
 
-def brief(line, since, name):
+def brief(line, since, name, apart):
     if is_refused(line):
         return line["result"]
     if is_launch(line):
-        return launched(line)
+        return launched(line, apart)
     parts = list(dict.fromkeys(changes(since, lambda thing: name(thing.pid, thing))))
     parts = parts or list(dict.fromkeys(ordinary(line)))
     return ", ".join(parts[:2]) + (f" and {len(parts) - 2} more" if len(parts) > 2 else "")
-
-
-def place(mapping, name):
-    offset = mapping.at - mapping.room.base
-    return name(mapping.room) + (f" + {exact_size(offset)}" if offset else "")
 
 
 def changes(since, name):
@@ -32,7 +33,8 @@ def changes(since, name):
             if isinstance(thing, Reservation):
                 yield f"{size_text(thing.size)} {arrow} {name(thing)}"
             elif isinstance(thing, Mapping):
-                yield f"{size_text(thing.size)} #{thing.memory.nth} {arrow} {place(thing, name)}"
+                place = f" + {exact_size(offset)}" if (offset := thing.at - thing.room.base) else ""
+                yield f"{size_text(thing.size)} #{thing.memory.nth} {arrow} {name(thing.room)}{place}"
     opened = {}
     for mapping, was in since.access.values():
         for device, flags in mapping.access.items():
@@ -64,12 +66,39 @@ def looks(since):
 def ordinary(line):
     for change in line["changes"]:
         if change.get("kind") == "allocate" and isinstance(change.get("size"), int):
-            yield f"{size_text(change['size'])} ordinary"
+            yield f"{size_text(change['size'])}, not VMM"
         elif change.get("kind") == "free":
-            yield f"ordinary memory at {change.get('address')}"
+            yield f"{change.get('address')}, not VMM"
 
 
-def launched(line):
-    name = bare((kernels_of(line) or ["a graph" * ("Graph" in line["call"])])[0])[:LONGEST]
+def launched(line, apart):
+    name = (kernels_of(line) or ["a graph" * ("Graph" in line["call"])])[0]
+    name = bare(name)[:LONGEST] + apart.get(name, "")
     grid, block = (f"({size})" if " × " in size else size for size in extents(line["arguments"]))
     return name + (f"<<<{grid}, {block}>>>".replace(" × ", ",") if grid else "")
+
+
+def told_apart(names):
+    alike, told = {}, {}
+    for name in names:
+        alike.setdefault(bare(name), {})[name] = of_template(name)
+    for its in alike.values():
+        columns = [each for each in itertools.zip_longest(*its.values(), fillvalue="") if len(set(each)) > 1]
+        columns = next(([each] for each in columns if len(set(each)) == len(its)), columns)  # one may do
+        whole = [", ".join(parts) for parts in zip(*columns, strict=True)]
+        short = [each.partition("(")[0] for each in whole]  # without what a function takes
+        parts = short if len(set(short)) == len(its) else whole
+        told |= {name: f"<{part[:LONGEST]}>" for name, part in zip(its, parts, strict=False)}
+    return told
+
+
+def of_template(name):
+    """The arguments of a kernel's template, without the names of spaces."""
+    depth, found = 0, [""]
+    for letter in re.sub(r"\w+::|\(anonymous namespace\)::", "", name).partition("<")[2]:
+        depth += (letter in "<(") - (letter in ">)")
+        if depth < 0:
+            break
+        found += [""] * (letter == "," and not depth)
+        found[-1] += letter * (letter != "," or depth > 0)
+    return [each.strip() for each in found]

@@ -20,12 +20,12 @@ PASS_ON = re.compile(r"lib(cuda|cudart|c|ffi)\.so|.*\.cpython-|python3")
 
 
 class Callers:
-    """frames: each frame once, [its name, where that is]; stacks: each once, the numbers of its frames, the innermost
+    """numbers: of each frame, (its name, where that is); stacks: each once, the numbers of its frames, the innermost
     first. What is folded is a frame without a name. libraries: of each stack the one that called CUDA, or ""."""
 
     def __init__(self, recording):
         self.recording, self.stacks, self.libraries = recording, [], []
-        self.numbers, self.known = {}, {}  # of frames; of stacks, by their callers
+        self.numbers, self.known = {}, {}  # the second: of stacks, by their callers
 
     def of(self, line):
         """The number of the stack that led to a call."""
@@ -35,10 +35,6 @@ class Callers:
             self.stacks.append([self.numbers.setdefault(frame, len(self.numbers)) for frame in self.folded(key)])
             self.libraries.append(library(key))
         return self.known[key]
-
-    @property
-    def frames(self):
-        return list(self.numbers)
 
     def folded(self, callers):
         places, hidden, last = self.recording.about.get("places", {}), [], None

@@ -15,14 +15,14 @@ import re
 from vmmsim.trace import imports
 from vmmsim.trace.model import Machine
 from vmmsim.trace.recording import Recording
-from vmmsim.view.brief import brief
+from vmmsim.view.brief import brief, told_apart
 from vmmsim.view.callers import Callers
 from vmmsim.view.lives import Lives
 from vmmsim.view.naming import variable
 from vmmsim.view.overview import Overview, is_launch, lanes
 from vmmsim.view.owners import Owners
 from vmmsim.view.refusals import answered, lacking
-from vmmsim.view.words import Asked, is_refused
+from vmmsim.view.words import Asked, is_refused, kernels_of
 
 DEFAULT_STREAMS = "0x0", "0x1", "0x2"  # also cudaStreamLegacy and cudaStreamPerThread
 
@@ -50,7 +50,7 @@ class Step:
 class Steps(list):
     """One Step for each call, and what is to be said of all of them."""
 
-    def __init__(self, recording):
+    def __init__(self, recording: Recording):
         super().__init__()
         self.recording, lines = recording, recording.lines
         self.machine = Machine(strict=False, sources=imports.sources(lines))
@@ -66,6 +66,7 @@ class Steps(list):
         self.often = collections.Counter((line["pid"], self.variable(line)) for line in reserve)
         self.ranks = collections.defaultdict(dict)  # of threads and streams
         self.lives, self.owners, self.callers = Lives(self.name, self.nth), Owners(recording), Callers(recording)
+        self.apart = told_apart(name for line in lines for name in kernels_of(line))
         self.answered = answered(recording)
         self.overview = Overview(recording, self.answered)
         self.extend(self.step(number, line) for number, line in enumerate(lines, 1))
@@ -82,7 +83,7 @@ class Steps(list):
         if address := line.get("fault", {}).get("address"):
             self.faults[number] = [self.nth[line["pid"]], int(address, 16)]
         is_change = since.has_changed() or bool(line["changes"])
-        what, words = brief(line, since, self.name), self.words(line, asked, number)
+        what, words = brief(line, since, self.name, self.apart), self.words(line, asked, number)
         if asked.spoken:
             self.spoken[number] = self.lives.numbers(asked.spoken)
         self.machine.forget_since(since)
@@ -132,9 +133,7 @@ class Steps(list):
         return self.variables[key]
 
 
-def steps(recording: Recording) -> Steps:
-    """One Step for each call of the recording."""
-    return Steps(recording)
+steps = Steps  # of a recording
 
 
 def notes(recording):

@@ -136,7 +136,7 @@ def packed(recording, steps):
         "times": recording.times(),
         "sources": {name: recording.source(name) for name in sorted(sources)},
         "columns": {**columns, "owner": [owners[step.owner] for step in steps]},
-        "frames_of_code": steps.callers.frames,
+        "frames_of_code": list(steps.callers.numbers),
         "stacks": steps.callers.stacks,
         "libraries": steps.callers.libraries,
         "owners": list(owners),
