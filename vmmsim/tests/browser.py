@@ -210,6 +210,16 @@ class ViewTest(BrowserTest):
     def search(self):
         return self.page.get_by_role("searchbox", name="Find")
 
+    def covered_by(self, selector, *others):
+        """Those of the others that it covers, in part at least."""
+        return self.page.locator(selector).first.evaluate(
+            """(one, others) => others.filter((name) => [...document.querySelectorAll(name)].some((other) => {
+              const [a, b] = [one, other].map((each) => each.getBoundingClientRect());
+              return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+            }))""",
+            others,
+        )
+
     def columns(self, kind):
         """How high each column of the strip is, in thousandths of the lane."""
         path = self.page.locator(f".vmm-lane path.vmm-{kind}").get_attribute("d")

@@ -5,6 +5,7 @@ import re
 
 from vmmsim.tests import sample
 from vmmsim.tests.browser import ViewTest
+from vmmsim.tests.sample import MIB
 from vmmsim.view.compare import page_of_two
 
 CALLS = 40
@@ -102,11 +103,10 @@ class TestStrip(ViewTest):
         self.page.mouse.move(*self.place(5.5 / CALLS))
         assert tip.inner_text() == "step 6 of 40 at 50 µs: cuMemCreate; GPU 0: 4 MiB mapped, 2 MiB not mapped"
         assert "peak" in self.page.locator(".vmm-legend").inner_text()
-        for share, width in (0.02, 1280), (0.6, 1280), (0.98, 1280), (0.4, 390):
+        for width in 1280, 390:
             self.page.set_viewport_size({"width": width, "height": 900})
-            self.page.mouse.move(*self.place(share))
-            top, tools = tip.bounding_box()["y"], self.page.locator(".vmm-tools").bounding_box()
-            assert top >= tools["y"] + tools["height"], f"{share} of {width} pixels: the buttons are hidden"
+            self.page.mouse.move(*self.place(0.4))
+            assert self.covered_by(".vmm-strip .vmm-tip", ".vmm-lane", ".vmm-tools button") == [], f"{width} pixels"
         self.page.keyboard.press("Escape")
         self.page.mouse.move(5, 5)
         assert not tip.is_visible()
@@ -115,6 +115,34 @@ class TestStrip(ViewTest):
         assert re.search(r"^step 21 of 40 at 400 µs: cuMem", tip.inner_text())
         self.page.keyboard.press("Escape")
         assert not tip.is_visible()
+
+    def test_a_range(self):
+        """The words say how its ends differ, whichever is dragged to, until one goes elsewhere."""
+        writer = sample.Writer()
+        for nth in range(4):
+            writer.allocate(0x1000 * nth, (nth + 1) * MIB)
+            writer.launch()
+        handle, _ = writer.create(2 * MIB)
+        writer.deallocate(0x3000)
+        writer.release(handle)
+        self.at("#step=1", self.page_of(writer.recording(), "range")[0])
+        caption = self.page.locator(".vmm-caption")
+        for one, other in (2.5, 9.9), (9.9, 2.5):
+            self.page.mouse.move(*self.place(one / 11))
+            self.page.mouse.down()
+            self.page.mouse.move(*self.place(other / 11))
+            self.page.mouse.up()
+            assert caption.inner_text() == (
+                "From step 3 to step 10: GPU 0 from 3 MiB to 8 MiB; allocated 9 MiB in 3, freed 4 MiB in 1, "
+                "peak 12 MiB at step 9."
+            )
+            over, marked = (self.page.locator(f".vmm-{name}").bounding_box() for name in ("over", "range"))
+            assert abs(marked["width"] / over["width"] - 7 / 11) < 0.01
+        self.page.mouse.move(5, 5)
+        self.page.keyboard.press("Escape")
+        assert caption.inner_text().startswith("cudaMalloc allocates")
+        self.page.keyboard.press("ArrowRight")
+        assert self.page.locator(".vmm-range").bounding_box()["width"] < 1
 
     def test_two_runs(self):
         """One scale of memory and of calls, and the peaks one above the other; what is looked at is so in both."""

@@ -43,13 +43,10 @@ def page_of_two(runs):
 def of_two(runs: list[tuple[Recording, Steps]], keys: list[str]) -> str:
     """keys: of the views that steps lead to."""
     told = "".join(f'<p class="vmm-matters">{html.escape(sentence)}</p>\n' for sentence in differences(runs))
-    parts = [part(run[0], name, key) for run, name, key in zip(runs, names_of(runs), keys, strict=True)]
-    return f'<div class="vmm-overview vmm-both">\n{told}{"".join(parts)}</div>\n'
-
-
-def part(recording, name, key):
-    text = f"<b>{html.escape(name)}</b>: {about(recording)} {link(key, 1, 'Step through it')}"
-    return f'<p class="vmm-about">{text}</p>\n<div class="vmm-strip" data-of="{html.escape(key)}"></div>\n'
+    for (recording, _), name, key in zip(runs, names_of(runs), keys, strict=True):
+        text = f"<b>{html.escape(name)}</b>: {about(recording)} {link(key, 1, 'Step through it')}"
+        told += f'<p class="vmm-about">{text}</p>\n<div class="vmm-strip" data-of="{html.escape(key)}"></div>\n'
+    return f'<div class="vmm-overview vmm-both">\n{told}</div>\n'
 
 
 # --- Their difference in words

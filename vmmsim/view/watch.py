@@ -91,9 +91,9 @@ def arguments(words, the_tool):
         del given.command[0]
     if not given.command or not given.command[0]:
         parser.error("name a program, or a recording")
-    of_machine = [name for name in OF_MACHINE if getattr(given, name) is not None]
-    if given.real and of_machine:
-        parser.error(f"--{of_machine[0]} is of simulated GPUs: leave it or --real out")
+    given.of_machine = [name for name in OF_MACHINE if getattr(given, name) is not None]
+    if given.real and given.of_machine:
+        parser.error(f"--{given.of_machine[0]} is of simulated GPUs: leave it or --real out")
     if given.record is not None and (given.output is not None or given.open):
         parser.error(f"--record only records: draw it afterwards with {the_tool.name} FILE")
     if not given.svg and (given.step or given.title or given.width):
@@ -103,7 +103,7 @@ def arguments(words, the_tool):
             parser.error(f"--{name}: name a file")
     check_machine(given, machines)
     given.recordings = recordings_of(given)
-    if given.recordings and (of_machine or given.real or given.record is not None):
+    if given.recordings and (given.of_machine or given.real or given.record is not None):
         parser.error(f"{given.command[0]} is a recording and no program: only --output and --open go with it")
     return given
 
@@ -179,14 +179,13 @@ def gpus_here():
 
 def simulated(given):
     """(how many GPUs, in words, the words of vmmsim before the program)"""
-    named = [name for name in OF_MACHINE if getattr(given, name) is not None]
     machine = given.machine or "h200x8"
     file = machine if "/" in machine else given.tool.machines / f"{machine}.conf"
     text = pathlib.Path(file).read_text(errors="replace")
     number = int(given.gpus or (re.search(r"^\s*gpus\s*=\s*(\d+)", text, re.MULTILINE) or [0, 8])[1])
     where = plural(number, "simulated GPU")
     where += f" (machine {pathlib.Path(machine).stem})" if given.machine else ""
-    return number, where, [word for name in named for word in (f"--{name}", getattr(given, name))]
+    return number, where, [word for name in given.of_machine for word in (f"--{name}", getattr(given, name))]
 
 
 def run(given, file):
@@ -319,16 +318,9 @@ def draw(recordings, path, given=None):
 def describe(recording):
     calls = calls_of(recording)
     faults = sum(map(is_fault, calls))
-    refused = sum(map(is_refused, calls)) - faults
-    told = [plural(len(calls), "call") + " of CUDA", *[f"{refused} of them refused"] * bool(refused)]
-    return ", ".join([*told, *[f"{faults} of them for a fault"] * bool(faults)])
-
-
-def show(path):
-    """Opens it in the browser: that of the system, or the one that BROWSER names."""
-    address = str(path) if "://" in str(path) else pathlib.Path(path).resolve().as_uri()
-    if not webbrowser.open(address):
-        say("--open: there is no browser, or BROWSER names none that works; open the file yourself")
+    its = (sum(map(is_refused, calls)) - faults, "refused"), (faults, "for a fault")
+    told = [f"{count} of them {how}" for count, how in its if count]
+    return ", ".join([plural(len(calls), "call") + " of CUDA", *told])
 
 
 # --- All of it
@@ -380,8 +372,8 @@ def finished(given, recordings, html, status):
     cut = "; the recording was cut off" if any(recording.is_cut for recording in recordings) else ""
     calls = " and ".join(map(describe, recordings))
     say(f"{calls}{cut}: open {html} in a browser ({size_text(size)})")
-    if given.open:
-        show(html)
+    if given.open and not webbrowser.open(html.resolve().as_uri()):  # that of the system, or that of BROWSER
+        say("--open: there is no browser, or BROWSER names none that works; open the file yourself")
     return status
 
 

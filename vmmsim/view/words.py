@@ -46,10 +46,10 @@ ASKED = {  # what a call is to do: a verb, and the rest; or a function that says
     "cuMemExportToShareableHandle": lambda call: f"export {call.memory()} as {call.kind('handleType')}",
     "cuMemImportFromShareableHandle": lambda call: f"import what {call.kind('shHandleType')} stands for",
     "cuDeviceCanAccessPeer": lambda call: (
-        f"ask whether {call.device('dev', 'device')} can access memory of {call.peer()}"
+        f"ask whether {call.device('dev', 'device')} can access memory of {call.device('peerDev', 'peerDevice')}"
     ),
-    "cudaDeviceEnablePeerAccess": lambda call: f"let {call.own()} access ordinary memory of {call.peer()}",
-    "cudaDeviceDisablePeerAccess": lambda call: f"end the access of {call.own()} to ordinary memory of {call.peer()}",
+    "cudaDeviceEnablePeerAccess": lambda call: f"let GPU {call.line['device']} access {call.of_peer()}",
+    "cudaDeviceDisablePeerAccess": lambda call: f"end the access of GPU {call.line['device']} to {call.of_peer()}",
     "cuMulticastCreate": lambda call: (
         f"make a multicast object of {sized(member(call.argument('prop'), 'size'))} for a team of "
         f"{plural(integer(member(call.argument('prop'), 'numDevices')), 'GPU')}"
@@ -349,11 +349,8 @@ class Asked:
     def kind(self, key):
         return HANDLE_TYPES.get(self.number(key), "a shareable handle")
 
-    def own(self):
-        return f"GPU {self.line['device']}"
-
-    def peer(self):
-        return self.device("peerDev", "peerDevice")
+    def of_peer(self):
+        return f"memory by cudaMalloc of {self.device('peerDev', 'peerDevice')}"
 
     def granularity(self):
         return "recommended" if self.number("option") else "minimum"

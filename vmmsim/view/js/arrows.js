@@ -18,8 +18,9 @@ class ArrowDrawing extends Drawing {
   join() {
     const { scene } = this, spaces = scene.spaces;
     const of = (memory) => [memory.size, memory.status, memory.handles, memory.exports, memory.is_held_by_fd].join();
+    const bound = new Set([...scene.memories.values()].flatMap((memory) => memory.bound.map(([number]) => number)));
     const can_join = (memory) => memory.mapped.length < 2 && !memory.team.length && !memory.bound.length
-      && !this.is_bound(memory.nth);
+      && !bound.has(memory.nth);
     this.parts = new Map();  // by the number of memory: the parts that lead to it
     this.boxes = [];
     const joined = new Set();
@@ -36,10 +37,6 @@ class ArrowDrawing extends Drawing {
     for (const [nth, memory] of scene.memories) if (!joined.has(nth)) this.boxes.push(new Box([memory]));
     this.boxes.sort((one, other) => one.nth - other.nth);
     this.box_of = new Map(this.boxes.flatMap((box) => box.memories.map(({ nth }) => [nth, box])));
-  }
-  is_bound(nth) {
-    for (const { bound } of this.scene.memories.values()) if (bound.some(([number]) => number == nth)) return true;
-    return false;
   }
   targets(region) {
     return region.parts.filter((part) => part.is_mapped).map((part) => this.box_of.get(part.memory.nth));
@@ -96,9 +93,6 @@ class ArrowDrawing extends Drawing {
   room_for_arrows(regions) {
     return regions.some((region) => region.parts.some((part) => part.is_mapped)) ? 40 : 14;
   }
-  badges_of(box) {
-    return this.scene.badges(box, this.is_terse);
-  }
   place_panels(y, regions) {
     const boxes = this.boxes.filter((box) => box.device >= 0), space = this.free - GAP * (this.count - 1);
     let panels, spare;
@@ -152,13 +146,11 @@ class ArrowDrawing extends Drawing {
     const middle = y + (height - 20) / 2;
     this.text(x + 10, middle + 7, `GPU ${device}`, "vmm-left vmm-bold");
     this.text(x + 10, middle + 23, "memory", "vmm-left");
-    const nothing = this.ordinary.has(device) ? "ordinary memory only" : "nothing allocated";
-    if (!boxes.length) this.words_in(x + LABEL, middle + 15, width - LABEL, nothing);
+    const nothing = this.ordinary.has(device) ? "by cudaMalloc only" : "nothing allocated";
+    const lines = boxes.length ? [] : lines_of(nothing.split(" "), " ", width - LABEL - 4, 13);
+    lines.forEach((line, index) =>
+      this.text(x + (LABEL + width) / 2, middle + 15 + 16 * index - 8 * (lines.length - 1), line));
     for (const box of boxes) this.memory(box);
-  }
-  words_in(x, y, width, words) {  // on two lines where one is too long
-    const lines = lines_of(words.split(" "), " ", width - 4, 13);
-    lines.forEach((line, index) => this.text(x + width / 2, y + 16 * index - 8 * (lines.length - 1), line));
   }
   memory(box) {  // with its handles: those of the first process at the top, of the second at the bottom
     const badges = this.badges_of(box), is_upper = ({ process }) => process == 0 && this.scene.processes.length > 1;

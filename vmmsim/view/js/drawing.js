@@ -145,6 +145,9 @@ class Drawing {
       this.text(middle, top + 17 + 16 * index, text, index ? "vmm-small" : text_kind(box.status)));
     this.badges(middle, top + 8 + 16 * texts.length, badges, box);
   }
+  badges_of(box) {
+    return this.scene.badges(box, this.is_terse);
+  }
   badges(middle, y, badges, box) {
     badges.forEach((badge, index) => this.badge(middle, y + BADGE * index, badge, box.status));
   }

@@ -28,7 +28,11 @@ class List {
       this.show();
     }).observe(list);
     this.add_chips();
-    if ("folded" in view.element.dataset) this.fold();
+    if ("folded" in view.element.dataset) {
+      const calls = make("details", { class: "vmm-calls" }, make("summary", {}, "The calls, listed"));
+      filter.before(calls);
+      calls.append(filter, list);
+    }
   }
   // What a step asks for nothing is laid out for: the list knows how high it is, and its rows.
   resized() {
@@ -45,11 +49,6 @@ class List {
         this.chips.push({ button, words, kind });
         this.filter.append(button);
       }
-  }
-  fold() {
-    const calls = make("details", { class: "vmm-calls" }, make("summary", {}, "The calls, listed"));
-    this.filter.before(calls);
-    calls.append(this.filter, this.list);
   }
 
   choose() {

@@ -55,6 +55,24 @@ class Lives {
     return found;
   }
 
+  // How two steps differ in what is held, in words.
+  between(one, other) {
+    const [from, to] = [Math.min(one, other), Math.max(one, other)], is_in = ([step]) => step > from && step <= to;
+    const told = this.lanes.map(([gpu, changes]) => {
+      const comes = this.memory.filter((its) => its && its[1] == gpu && !its[2])
+        .flatMap(([size, , , , steps]) => steps.map((step, nth) => [step, size, nth % 2]));
+      for (const [, size, device, born, died] of this.blocks)
+        if (device == gpu) comes.push([born, size, 0], [died, size, 1]);
+      const sizes = (goes) => comes.filter(is_in).flatMap(([, size, its]) => its == goes ? [size] : []);
+      const text = (all, did) => all.length ? `${did} ${size_text(sum(all))} in ${all.length}, ` : "";
+      const held = [last_of(changes, from), ...changes.filter(is_in)].map(([step, ...its]) => [sum(its), step]);
+      const [peak, at] = held.reduce((most, each) => each[0] > most[0] ? each : most);
+      return `GPU ${gpu} from ${size_text(held[0][0])} to ${size_text(held.at(-1)[0])}; `
+        + `${text(sizes(0), "allocated")}${text(sizes(1), "freed")}peak ${size_text(peak)} at step ${Math.max(at, from)}`;
+    });
+    return `From step ${from} to step ${to}: ${told.join(". ")}.`;
+  }
+
   // The step of which only the number is sought, or 0.
   step_in(text) {
     const number = Number(text.match(/^\s*(?:step\s+)?([\d,]+)\s*$/)?.[1].replaceAll(",", ""));

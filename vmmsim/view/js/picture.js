@@ -24,8 +24,8 @@ class Picture {
     });
   }
 
-  // As wide as the view, so that its letters can be read on a phone too. What was the highest so far keeps its room, so
-  // that nothing jumps; on a phone what is below is out of sight.
+  // As wide as the view, so that its letters can be read on a phone too. The highest so far fits into its room beside the
+  // list, and all have one scale, however many words stand above.
   drawn(number) {
     const { width } = this;
     const tallest = width < WIDTH ? 2 * TALLEST : TALLEST, drawn = draw(this.lives, { to: number, width, tallest });
@@ -36,27 +36,19 @@ class Picture {
     const width = Math.min(WIDTH, Math.max(narrowest, this.scroll.clientWidth || WIDTH));
     if (width == this.width) return;
     [this.width, this.tallest] = [width, 0];
-    this.measure();
-    if (this.view.at) this.draw();
-  }
-  of(number) {
-    const { elements, height, width } = this.drawn(number);
-    return `<svg class="vmm-picture" role="group" aria-label="The picture of step ${number}"
-      preserveAspectRatio="xMidYMin meet" viewBox="0 0 ${width} ${width < WIDTH ? height : this.tallest}">${
-      elements.join("")}</svg>`;
-  }
-  // The heights of some steps all over the recording.
-  measure() {
-    const { last } = this.view, every = Math.max(1, Math.ceil(last / samples));
-    for (let number = last; number > 0; number -= every) this.drawn(number);
+    const { last, at } = this.view, every = Math.ceil(last / samples);
+    for (let number = last; number > 0; number -= every) this.drawn(number);  // the heights of some
+    if (at) this.draw();
   }
   ranges() {
     return [...this.scroll.querySelectorAll("[data-about]")];
   }
   draw() {
     const focused = this.ranges().indexOf(document.activeElement);
+    const { elements, height, width } = this.drawn(this.view.at);
     this.hide();
-    this.scroll.innerHTML = this.of(this.view.at);
+    this.scroll.innerHTML = `<svg class="vmm-picture" role="group" aria-label="The picture of step ${this.view.at}"
+      viewBox="0 0 ${width} ${height}" style="--vmm-share: ${height / this.tallest}">${elements.join("")}</svg>`;
     const now = this.ranges();
     for (const range of now) {
       range.tabIndex = -1;

@@ -10,7 +10,7 @@ const rights_in_words = ({ words, access }) =>
 class RowDrawing extends Drawing {
   constructor(aggregated, [most_regions, most_boxes], more) {
     super(aggregated.scene, more);
-    Object.assign(this, { aggregated, most_regions, most_boxes, widest: this.width - GUTTER - MARGIN,
+    Object.assign(this, { aggregated, most_regions, most_boxes, is_terse: true, widest: this.width - GUTTER - MARGIN,
       measures: this.width < WIDTH ? in_narrow_rows : in_rows });
   }
   draw() {
@@ -77,7 +77,7 @@ class RowDrawing extends Drawing {
       if (its.boxes.length) y = this.panel(name, its, y) + 8;
       else if (device >= 0) empty.push(device);
     }
-    for (const [has_ordinary, what] of [[true, "ordinary memory only"], [false, "no allocations"]]) {
+    for (const [has_ordinary, what] of [[true, "memory by cudaMalloc only"], [false, "no allocations"]]) {
       const its = empty.filter((device) => this.ordinary.has(device) == has_ordinary);
       if (its.length) without.push(`${gpus_text(its, true)} ${its.length == 1 ? "holds" : "hold"} ${what}`);
     }
@@ -119,9 +119,6 @@ class RowDrawing extends Drawing {
       box.width = Math.max(56, label + 12, width_of_tag(box.tag) + 6, ...badges);
     }
     return rows_of(boxes, boxes.map(({ width }) => width), this.free - LABEL - BESIDE, BESIDE);
-  }
-  badges_of(box) {
-    return this.scene.badges(box, true);
   }
   object(box, y) {
     const badges = this.badges_of(box), team = gpus_text(box.team, true) || "no GPU yet";

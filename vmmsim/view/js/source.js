@@ -25,13 +25,9 @@ class Source {
     this.source.hidden = !file;
     this.list_callers(stack);  // which takes room from the source
     this.part("where").textContent = has_text ? this.mark(at)
-      : file ? this.mark_asked(library, own, row) : this.words_without(step, stack);
-  }
-
-  // Where the main thread is while a library's own thread makes the call.
-  mark_asked(library, own, row) {
-    this.mark_lines(null, row);
-    return `Called by ${library}, in another thread. ▷ The main thread had called last at ${own}.`;
+      : file ? `Called by ${library}, in another thread. ▷ The main thread had called last at ${own}.`
+        : this.words_without(step, stack);
+    if (file && !has_text) this.mark_lines(null, row);
   }
   mark_lines(ran, next) {
     const { source } = this, { children } = source;

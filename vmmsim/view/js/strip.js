@@ -6,9 +6,7 @@ const most_lanes = 12;  // of threads: of more, each process has one
 const most_crosses = 80, fewest = 8;  // marks of refusals that are more than a line; calls, or microseconds, of a part
 const layers = [["ordinary", ([mapped, idle, ordinary]) => mapped + idle + ordinary],
   ["idle", ([mapped, idle]) => mapped + idle], ["mapped", ([mapped]) => mapped]];  // from the back to the front
-const kinds_of_memory = { mapped: "mapped", idle: "created, not mapped", ordinary: "ordinary (cudaMalloc …)" };
-const strip_html = `<div class="vmm-over"><div class="vmm-pointed" hidden></div>
-  <div class="vmm-cursor"></div></div><div class="vmm-tip" aria-hidden="true" hidden></div>`;
+const kinds_of_memory = { mapped: "mapped", idle: "created, not mapped", ordinary: "by cudaMalloc" };
 
 // Microseconds, so exact that what is so far apart differs.
 function time_text(time, apart = time) {
@@ -25,7 +23,8 @@ class MemoryStrip {
       .reduce((most, each) => each[0] > most[0] ? each : most));
     this.peaks = peaks.map(([, step]) => step);
     [this.top, this.peak] = peaks.reduce((most, each) => each[0] > most[0] ? each : most, [0, 1]);
-    element.innerHTML = strip_html;
+    element.innerHTML = `<div class="vmm-over"><div class="vmm-pointed" hidden></div><div class="vmm-range"></div>
+      <div class="vmm-cursor"></div></div><div class="vmm-tip" aria-hidden="true" hidden></div>`;
     this.over = element.querySelector(".vmm-over");
     this.tip = element.querySelector(".vmm-tip");
     this.slider = make("input", { type: "range", min: 1, max: last, "aria-label": "Step" });
@@ -218,6 +217,7 @@ class MemoryStrip {
     if (may_follow && (place < 0 || place > 1)) return this.pan(place < 0 ? place - 0.2 : place - 0.8);
     this.element.style.setProperty("--vmm-at", place);
     this.over.lastChild.hidden = place < 0 || place > 1;
+    this.element.style.setProperty("--vmm-since", this.share(this.view.since || at));
     const held = this.view.held_at(at);
     for (const row of this.rows.slice(0, held.length)) row.querySelector("small").textContent = held.shift().now;
     this.slider.value = at;
@@ -230,11 +230,9 @@ class MemoryStrip {
     const pause = time_text(times?.[step] - times?.[step - 1]);
     this.tell(step, is_empty ? `no call for ${pause}, then step ${step + 1}; before, ` : "");
   }
-  tell(step, before = "") {  // beside what is told, where there is more room, and above the buttons
-    const share = Math.min(Math.max(this.share(step), 0), 1);
+  tell(step, before = "") {
     this.tip.textContent = before + this.view.in_words(step);
-    this.element.style.setProperty("--vmm-told", share);
-    this.tip.classList.toggle("vmm-before", share > 0.5);
+    this.element.style.setProperty("--vmm-told", Math.min(Math.max(this.share(step), 0), 1));
     this.tip.hidden = this.over.firstChild.hidden = false;
   }
   hide() {
@@ -280,11 +278,11 @@ class MemoryStrip {
       event.preventDefault();
       over.setPointerCapture(event.pointerId);
       slider.focus({ preventScroll: true });
-      this.view.go(this.step_at(share_of(event)));
+      this.view.go(this.pressed = this.step_at(share_of(event)));
     });
     over.addEventListener("pointermove", (event) => {
       this.point(share_of(event));
-      if (over.hasPointerCapture(event.pointerId)) this.view.go(this.step_at(share_of(event)));
+      if (over.hasPointerCapture(event.pointerId)) this.view.go(this.step_at(share_of(event)), { since: this.pressed });
     });
     over.addEventListener("pointerleave", () => this.hide());
     over.addEventListener("wheel", (event) => this.turned(event, share_of(event)), { passive: false });

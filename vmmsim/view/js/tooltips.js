@@ -80,7 +80,7 @@ class TooltipWriter {
         const now = its.filter(([, , , born, died]) => is_there(scene.to, born, died)), is_changed = has_changed(its);
         if (!now.length && !is_changed) return [];
         const size = size_text(sum(now.map(([, bytes]) => bytes))), where = device < 0 ? "the host" : `GPU ${device}`;
-        return [{ text: `Ordinary memory of ${where}: ${now.length ? `${size} in ${now.length}` : "none any more"}`,
+        return [{ text: `By cudaMalloc on ${where}: ${now.length ? `${size} in ${now.length}` : "none any more"}`,
           status: is_changed ? NEW : KEPT, unfold: now.length ? "ordinary" : "" }];
       });
     const across = crossings(this.data, scene.to).map((text) => ({ text, status: KEPT, unfold: "uses" }));
@@ -89,6 +89,6 @@ class TooltipWriter {
     if (!pairs.length && !is_changed) return [...across, ...ordinary];
     const all = [...new Set(pairs)], more = all.length > 4 ? ` and ${all.length - 4} more` : "";
     return [...across, ...ordinary, { status: is_changed ? NEW : KEPT, about: all.join(", "),
-      text: `Peer access to ordinary memory: ${all.slice(0, 4).join(", ") + more || "none any more"}` }];
+      text: `Peer access to memory by cudaMalloc: ${all.slice(0, 4).join(", ") + more || "none any more"}` }];
   }
 }

@@ -40,7 +40,8 @@ const panel_html = `
   </div>
   <dialog class="vmm-help" aria-label="Keys">
     <table><caption>Keys</caption><tbody></tbody></table>
-    <p>A click on a range of the picture pins it: its life is listed, and the same memory is marked everywhere.</p>
+    <p>A click on a range of the picture pins it: its life is listed, and the same memory is marked everywhere. Drag
+      over the strip, and the words say what changed between two steps.</p>
     <form method="dialog"><button>Close</button>
       <label><input type="checkbox" checked> Letters are keys</label></form>
   </dialog>`;
@@ -57,7 +58,7 @@ const nearest = (all, at, way) => way > 0 ? all[first_from(all, at + 1)] : all[f
 class View {
   constructor(element, data) {
     Object.assign(this, { element, data, steps: data.steps, lives: new Lives(data), key: element.dataset.key,
-      last: data.steps.length, is_alone: "alone" in element.dataset, at: 0, held: false, timer: 0 });
+      last: data.steps.length, is_alone: "alone" in element.dataset, at: 0, since: 0, held: false, timer: 0 });
     this.has_address = location.href != "about:srcdoc";  // it has none inside another page, as in a notebook
     this.panel = make("div", { class: "vmm-steps" });
     this.panel.innerHTML = panel_html;
@@ -116,11 +117,12 @@ class View {
     const all = this.steps.flatMap((step, index) => is_kind[kind](step) ? [index + 1] : []);
     this.go(nearest(all, this.at, way) ?? this.at);
   }
-  go(number, { push = false, write = true, held = this.held } = {}) {
+  // since: the step at which the range begins whose end this is.
+  go(number, { push = false, write = true, held = this.held, since = 0 } = {}) {
     number = Math.min(Math.max(number, 1), this.last);
-    if (number == this.at && held == this.held) return;
+    if (number == this.at && held == this.held && since == this.since) return;
     if (push) this.write_address();  // so that the browser's Back leads to where one was
-    [this.at, this.held] = [number, held];
+    [this.at, this.held, this.since] = [number, held, since];
     this.show();
     if (push && this.has_address) history.pushState(null, "", this.address());
     else if (write) this.write_later();
@@ -129,7 +131,8 @@ class View {
     const { at, part } = this, step = this.steps[at - 1];
     this.source.show(at);  // first, for it asks where its lines are: nothing is to be laid out twice
     part("no-step").hidden = true;
-    part("caption").replaceChildren(...this.with_code(step.words));
+    const range = this.since && this.since != at ? this.lives.between(this.since, at) : "";
+    part("caption").replaceChildren(...this.with_code(range || step.words));
     this.show_refusal(step);
     for (const strip of this.strips) strip.show(at);
     this.show_number();
@@ -274,6 +277,7 @@ class View {
     const told = [this.picture, ...this.strips].filter(({ tip }) => !tip.hidden);
     if (told.length) for (const each of told) each.hide();
     else if (this.help.open || !(this.is_alone || this.element.contains(target))) return;
+    else if (this.since) this.go(this.at);
     else if (target != this.list.search) this.picture.pin(null);
     else this.list.leave();
   }
