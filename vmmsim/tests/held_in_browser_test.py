@@ -17,8 +17,7 @@ def pool():
     """An allocator of one line, called by two functions, one of them from two places; then it is killed."""
     writer = Writer(sources={"pool.cu": "\n" * 30, "main.cu": "\n" * 90}, places={})
     for nth, callers in enumerate(([40, 80], [40, 81], [50], [40, 80])):
-        writer.create((2 << nth) * MIB)
-        writer.lines[-1]["callers"] = [f"pool+{line:#x}" for line in (7, *callers)]
+        writer.create((2 << nth) * MIB, callers=[f"pool+{line:#x}" for line in (7, *callers)])
     writer.about["places"] = {"pool+0x7": [["pool.cu", 7, "grow"]]}
     for line in 40, 50, 80, 81:
         writer.about["places"][f"pool+{line:#x}"] = [["main.cu", line, "main"]]
@@ -100,15 +99,11 @@ class TestHeld(ViewTest):
             caller = f"libring.so+{nth:#x}"
             writer.about["places"][caller] = [["" if nth else "ring.cc", 4, function]]
             if not nth:
-                writer.call("cudaSetDevice", {"device": 0})
-                writer.lines[-1]["callers"] = ["pool+0x7"]
-            writer.create(2 * MIB)
-            writer.lines[-1] |= {"callers": [caller], "thread": 2 + nth}
+                writer.call("cudaSetDevice", {"device": 0}, callers=["pool+0x7"])
+            writer.create(2 * MIB, callers=[caller], thread=2 + nth)
         for _ in range(2):  # in a library's function that has no name, in the main thread
-            writer.create(64 * MIB)
-            writer.lines[-1]["callers"] = ["libcudart.so.13+0x8", "libblas.so.3+0x9", "pool+0x7"]
-        writer.allocate(0x10000, 3 * MIB)
-        writer.lines[-1]["callers"] = ["libblas.so.3+0x9", "pool+0x7"]
+            writer.create(64 * MIB, callers=["libcudart.so.13+0x8", "libblas.so.3+0x9", "pool+0x7"])
+        writer.allocate(0x10000, 3 * MIB, callers=["libblas.so.3+0x9", "pool+0x7"])
         file, _ = self.page_of(writer.recording(), "threads")
         self.at("#step=6,held", file)
         self.open_row("main.cu:7 in train, in other threads")
@@ -155,8 +150,7 @@ class TestHeld(ViewTest):
         writer.create(4 * MIB, 1, pid=2, device=1)
         writer.allocate(0x10000, 7 * MIB, 1, pid=2, device=1)
         writer.call("exit", {"status": 0}, result="", pid=2)
-        writer.create(5 * MIB)
-        writer.lines[-1] |= {"thread": 9, "callers": ["pool.so+0x5"]}
+        writer.create(5 * MIB, thread=9, callers=["pool.so+0x5"])
         writer.deallocate(0x10000)
         writer.called_at(lambda number: ("a.cu", 10 + number, "main"))
         writer.about["places"]["pool.so+0x5"] = [["", 0, "grow()"]]

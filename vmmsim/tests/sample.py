@@ -71,8 +71,18 @@ class Writer:
         self.handles = 0
 
     def call(
-        self, name, arguments=None, outputs=None, *changes, pid=1, device=0, result="CUDA_SUCCESS", explanation=""
+        self,
+        name,
+        arguments=None,
+        outputs=None,
+        *changes,
+        pid=1,
+        device=0,
+        result="CUDA_SUCCESS",
+        explanation="",
+        **its,
     ):
+        """With its own members, as callers and thread, beside these or in their place."""
         self.counts[pid, name] += 1
         self.counts[pid] += 1
         ordered = []
@@ -93,6 +103,7 @@ class Writer:
                 "outputs": outputs or {},
                 "changes": ordered,
                 "explanation": explanation,
+                **its,
             }
         )
 
@@ -178,8 +189,8 @@ class Writer:
         change = {"kind": "free", "address": hex(address)}
         self.call("cudaFree", {"devPtr": hex(address)}, {}, change, result="cudaSuccess", **other)
 
-    def launch(self, **other):
-        arguments = {"func": "kernel(int*)", "gridDim": [1, 1, 1], "blockDim": [1, 1, 1], "stream": None}
+    def launch(self, stream=None, **other):
+        arguments = {"func": "kernel(int*)", "gridDim": [1, 1, 1], "blockDim": [1, 1, 1], "stream": stream}
         self.call("cudaLaunchKernel", arguments, {}, result="cudaSuccess", **other)
 
     def called_at(self, place):
@@ -249,7 +260,7 @@ def crowd():
     for _ in range(100):
         writer.create(2 * MIB)
     writer.launch()
-    return writer, sum(sizes) + 200 * MIB
+    return writer
 
 
 def shared_among(count):

@@ -166,10 +166,8 @@ class TestStrip(ViewTest):
 
     def test_threads_streams_and_the_launch_of_a_fault(self):
         writer = sample.Writer()
-        for thread in 1, 7, 1:
-            writer.launch()
-            writer.lines[-1] |= {"thread": thread}
-        writer.lines[1]["arguments"]["stream"] = "0x5510"
+        for thread, stream in (1, None), (7, "0x5510"), (1, None):
+            writer.launch(stream, thread=thread)
         writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
         self.at("#step=4", self.page_of(writer.recording(), "threads")[0])
         assert self.page.locator(".vmm-events > span").all_inner_texts() == ["thread 1", "thread 2"]

@@ -138,6 +138,7 @@ def test_how_two_runs_differ():
     for writer in one, other:
         handle, _ = writer.create(2 * MIB)
         writer.release(handle)
+        writer.create(2 * MIB)  # left by both
         writer.called_at(lambda number: ("grow.cu", number, "main"))
     same = [(writer.recording(), steps(writer.recording())) for writer in (one, one)]
     assert differences(same) == ["No difference in what they hold, call, are refused and leave."]
@@ -153,13 +154,13 @@ def test_how_two_runs_differ():
     for (recording, _), name in zip(runs, ("before.jsonl.gz", "after.jsonl"), strict=True):
         recording.path = name
     assert differences(runs) == [
-        "They differ in what they hold of GPU 0 from step 3 of before, 1 MiB; and from step 4 of after, 4 MiB, mapped "
-        "nowhere.",
-        "Peaks: GPU 0 2 MiB at step 1 of before and 9 MiB at step 6 of after.",
+        "They differ in what they hold of GPU 0 from step 4 of before, 3 MiB, 2 MiB of it mapped nowhere; and from "
+        "step 5 of after, 6 MiB, mapped nowhere.",
+        "Peaks: GPU 0 3 MiB at step 4 of before and 11 MiB at step 7 of after.",
         "Left at the end only in before: 1 MiB of GPU 0 by cudaMalloc (grow.cu:5 in main).",
         "Left at the end only in after: 2 × 4 MiB of GPU 0 (grow.cu:5 in main).",
         "Refused only in after: cuMemMap, CUDA_ERROR_INVALID_VALUE.",
-        "Calls of before and of after: cuMemCreate 1 and 4; cuMemRelease 1 and 2; cudaMalloc 1 and 0; and 2 more.",
+        "Calls of before and of after: cuMemCreate 2 and 5; cuMemRelease 1 and 2; cudaMalloc 1 and 0; and 2 more.",
         "before: the program ended by itself; after: the program ended by SIGSEGV.",
     ]
 
@@ -194,8 +195,11 @@ def test_launches_of_one_template():
     names = add, lambdas, add.replace("4", "8"), "two<1, a>()", "two<2, a>()", "two<2, b>()", "two_others<1>()"
     for name in names:
         writer.call("cudaLaunchKernel", {"func": name}, result="cudaSuccess")
+    writer.call("cudaLaunchKernel", {"func": add}, result="cudaErrorLaunchOutOfResources")
+    assert "1 refusal at step 8; 7 launches from step 1." == told(steps(writer.recording()))
     assert [step.brief for step in steps(writer.recording())] == [
         *("at::each<4>", "at::each<2>", "at::each<8>", "two<1, a>", "two<2, a>", "two<2, b>", "two_others"),
+        "cudaErrorLaunchOutOfResources",
     ]
     del writer.lines[2:]
     assert [step.brief for step in steps(writer.recording())] == ["at::each<4>", "at::each<2>"]
@@ -208,8 +212,7 @@ def asked_twice(result, second, caller):
     writer.reserve(BASE, 2 * MIB)
     half = {"ptr": hex(BASE), "size": MIB, "offset": 0, "handle": handle, "flags": "0x0"}
     for arguments, answer, its in (half, result, "program+0x10"), (half | second, "CUDA_SUCCESS", caller):
-        writer.call("cuMemMap", arguments, {}, result=answer)
-        writer.lines[-1]["callers"] = [its, "libc.so.6+0x29d90"]
+        writer.call("cuMemMap", arguments, {}, result=answer, callers=[its, "libc.so.6+0x29d90"])
     return steps(writer.recording())
 
 
