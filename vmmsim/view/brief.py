@@ -87,8 +87,8 @@ def told_apart(names):
         columns = next(([each] for each in columns if len(set(each)) == len(its)), columns)  # one may do
         whole = [", ".join(parts) for parts in zip(*columns, strict=True)]
         short = [each.partition("(")[0] for each in whole]  # without what a function takes
-        parts = short if len(set(short)) == len(its) else whole
-        told |= {name: f"<{part[:LONGEST]}>" for name, part in zip(its, parts, strict=False)}
+        parts = zip(its, short if len(set(short)) == len(its) else whole, strict=False)
+        told |= {name: f"<{part[:LONGEST]}>" for name, part in parts}
     return told
 
 

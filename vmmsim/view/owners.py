@@ -58,9 +58,8 @@ class Owners:
         return not path.startswith(SYSTEM) and not any(part in path for part in OF_PACKAGES)
 
     def of_library(self, line):
-        if its := worded(*self.recording.place(line)):
-            return its
-        return next((caller.rpartition("+")[0] for caller in line["callers"] if "+" in caller), "") or "not known where"
+        module = next((caller.rpartition("+")[0] for caller in line["callers"] if "+" in caller), "")
+        return worded(*self.recording.place(line)) or module or "not known where"
 
 
 def worded(file, row, function):

@@ -48,9 +48,10 @@ class Held {
     const groups = grouped(this.things(), ({ ended }) => ended).sort(([one], [other]) => one - other);
     if (!groups.some(([ended]) => !ended) && (this.at < this.steps.length || !groups.length)) groups.unshift([0, []]);
     const heading = document.querySelector("body.vmm-alone, body.vmm-two") ? "h2" : "h3";  // or in a page of the book
+    const uses = tables_of_uses(this.data, this.at), words = "Who may use whose memory, in how many allocations";
     return [...groups.flatMap(([ended, things]) => [
       make(heading, {}, this.title(ended)), ...things.length ? this.tables(things) : [make("p", {}, "Nothing.")]]),
-    ...this.uses()];
+    ...uses.length ? [make("details", { "data-kind": "uses" }, make("summary", {}, words), ...uses)] : []];
   }
   title(ended) {
     const is_last = this.at == this.steps.length;
@@ -92,12 +93,6 @@ class Held {
     const shown = groups.slice(0, most).map(({ its }) => row_of(its)), more = `… and ${groups.length - most} more`;
     if (groups.length > most) shown.push(make("tr", { "data-depth": depth }, make("td", { colspan: 4 }, more)));
     return shown;
-  }
-  // Who may use whose, in tables.
-  uses() {
-    const tables = tables_of_uses(this.data, this.at);
-    const words = "Who may use whose memory, in how many allocations";
-    return tables.length ? [make("details", { "data-kind": "uses" }, make("summary", {}, words), ...tables)] : [];
   }
   // Of addresses how much is mapped there; of memory how much is mapped nowhere.
   use_of(things) {

@@ -109,8 +109,12 @@ class List {
     return entry;
   }
 
-  // Scrolls the list, not the page, to the step or to where it would be.
   show() {
+    this.scroll();
+    this.draw();
+  }
+  // The list, not the page, to the step or to where it would be.
+  scroll() {
     const { list, row, listed, height } = this, all = `${listed.length * row}px`;
     if (this.room.style.height != all) this.room.style.height = all;
     const top = first_from(listed, this.view.at) * row;
@@ -118,6 +122,5 @@ class List {
       this.top = Math.max(0, Math.min(top - height / 2, listed.length * row - height));
       list.scrollTop = this.top;
     }
-    this.draw();
   }
 }

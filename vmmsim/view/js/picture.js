@@ -44,9 +44,11 @@ class Picture {
     return [...this.scroll.querySelectorAll("[data-about]")];
   }
   draw() {
+    this.hide();
+    if (this.pinned) this.show_life();
+    if (this.view.held) return;  // nobody sees it
     const focused = this.ranges().indexOf(document.activeElement);
     const { elements, height, width } = this.drawn(this.view.at);
-    this.hide();
     this.scroll.innerHTML = `<svg class="vmm-picture" role="group" aria-label="The picture of step ${this.view.at}"
       viewBox="0 0 ${width} ${height}" style="--vmm-share: ${height / this.tallest}">${elements.join("")}</svg>`;
     const now = this.ranges();
@@ -55,7 +57,6 @@ class Picture {
       range.setAttribute("role", range.dataset.pin ? "button" : "img");
       range.setAttribute("aria-label", range.dataset.about);
     }
-    if (this.pinned) this.show_life();
     this.mark();
     if (focused >= 0) (now[Math.min(focused, now.length - 1)] ?? this.scroll).focus({ preventScroll: true });
   }

@@ -18,7 +18,8 @@ function time_text(time, apart = time) {
 class MemoryStrip {
   constructor(view, element) {
     const { data, last } = view, { times } = data;
-    Object.assign(this, { view, data, last, times, element, is_by_time: false, at: 1, origin: 0, pair: [this] });
+    Object.assign(this, { view, data, last, times, element, is_by_time: false, at: 1, origin: 0, pair: [this],
+      both: element.dataset.of && element.closest(".vmm-both") });
     const peaks = data.lanes.map(([, changes]) => changes.map(([step, ...held]) => [sum(held), step])
       .reduce((most, each) => each[0] > most[0] ? each : most));
     this.peaks = peaks.map(([, step]) => step);
@@ -63,9 +64,8 @@ class MemoryStrip {
   }
   // Two that stand one above the other: of the second is known what both have.
   join() {
-    const both = this.element.dataset.of && this.element.closest(".vmm-both");
-    if (both) {
-      this.pair = both.strips = [...both.strips ?? [], this];
+    if (this.both) {
+      this.pair = this.both.strips = [...this.both.strips ?? [], this];
       const top = Math.max(...this.pair.map((strip) => strip.top));
       for (const strip of this.pair) Object.assign(strip, { top, pair: this.pair });
     }
@@ -241,8 +241,7 @@ class MemoryStrip {
 
   // --- What works it
   add_tools() {
-    const both = this.element.dataset.of && this.element.closest(".vmm-both");
-    if (both?.strips) return;  // those of one are of both
+    if (this.both?.strips) return;  // those of one are of both
     const button = (text, name, does) => make_button(text, does, { "aria-label": name, title: name });
     this.by = [["Calls", false], ["Time", true]].map(([text, is_by_time]) =>
       button(text, `The axis: ${text.toLowerCase()}`, () => this.show_axis(is_by_time)));
@@ -250,7 +249,7 @@ class MemoryStrip {
       button("▶", "Later", () => this.pan(0.5)), button("Whole", "The whole", () => this.look_at(...this.whole))];
     const zoom = button("+", "Zoom in", () => this.zoom(0.5)), groups = [[zoom, ...this.parts]];
     if (this.times) groups.unshift(this.by);
-    const first = (both || this.element.parentElement).querySelector(".vmm-strip");
+    const first = (this.both || this.element.parentElement).querySelector(".vmm-strip");
     first.before(make("p", { class: "vmm-legend" }, ...this.legend()),
       make("div", { class: "vmm-tools", role: "group", "aria-label": "The strip" },
         ...groups.map((its) => make("span", { class: "vmm-tabs" }, ...its))));

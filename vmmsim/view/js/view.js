@@ -129,23 +129,21 @@ class View {
   }
   show() {
     const { at, part } = this, step = this.steps[at - 1];
-    this.source.show(at);  // first, for it asks where its lines are: nothing is to be laid out twice
+    this.list.scroll();  // first, for these ask where their lines are: nothing is to be laid out twice
+    this.source.show(at);
     part("no-step").hidden = true;
     const range = this.since && this.since != at ? this.lives.between(this.since, at) : "";
     part("caption").replaceChildren(...this.with_code(range || step.words));
-    this.show_refusal(step);
-    for (const strip of this.strips) strip.show(at);
-    this.show_number();
-    this.list.show();
-    this.picture.draw();
-    this.draw_tab();
-  }
-  show_refusal({ explanation, cause }) {
-    const box = this.part("refused-words");
+    const box = part("refused-words"), { explanation, cause } = step;
     box.hidden = !explanation;
     box.firstChild.replaceChildren(...this.with_code(cause));
     box.lastChild.textContent = explanation;
     box.classList.toggle("vmm-brief-words", cause == explanation);
+    for (const strip of this.strips) strip.show(at);
+    this.show_number();
+    this.list.draw();
+    this.picture.draw();
+    this.draw_tab();
   }
   show_number() {
     const { at, last, list: { listed }, data: { times } } = this, nth = listed.indexOf(at) + 1;
