@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,45 +17,9 @@
 #include <vector>
 
 #include "../recorder/recorder.h"
+#include "as_cupti.h"
 
 __global__ void touch(int* data) { *data = 1; }
-
-static CUcontext current() {
-  CUcontext context = nullptr;
-  cuCtxGetCurrent(&context);
-  return context;
-}
-
-static void tell(CUpti_CallbackDomain domain, CUpti_CallbackId id, CUpti_CallbackData& data, void* result) {
-  data.callbackSite = result ? CUPTI_API_EXIT : CUPTI_API_ENTER;
-  data.functionReturnValue = result;
-  data.context = current();
-  errno = 42;
-  recorder::on_call(nullptr, domain, id, &data);
-  if (errno != 42) std::printf("errno has become %d\n", errno);
-}
-
-template <class Parameters, class Work>
-auto call_data(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* name, const char* kernel,
-               Parameters parameters, const Work& work) {
-  CUpti_CallbackData data = {};
-  data.functionName = name;
-  data.functionParams = &parameters;
-  data.symbolName = kernel;
-  tell(domain, id, data, nullptr);
-  auto result = work();
-  tell(domain, id, data, &result);
-  return result;
-}
-
-#define DRIVER_AS(function, name, kernel, ...)                                                                     \
-  call_data(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_##name, #name, kernel, name##_params{__VA_ARGS__}, \
-            [&] { return function(__VA_ARGS__); })
-#define DRIVER(name, ...) DRIVER_AS(name, name, nullptr, __VA_ARGS__)
-#define RUNTIME_AS(function, version, kernel, ...)                                                        \
-  call_data(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_##function##version, #function, kernel, \
-            function##version##_params{__VA_ARGS__}, [&] { return function(__VA_ARGS__); })
-#define RUNTIME(function, version, ...) RUNTIME_AS(function, version, nullptr, __VA_ARGS__)
 
 constexpr size_t size = 2 << 20;
 
@@ -406,6 +369,7 @@ int main(int, char** arguments) {
   close(channel[!is_second]);
   cuInit(0);
   if (!recorder::open(std::getenv("VMM_RECORD"))) return 1;
+  subscriber = recorder::on_call;
   const CUcontext other = begin(1);
   begin(0);
   if (what == "calls") {
