@@ -7,10 +7,13 @@ The driver is called by ctypes, so that no package of NVIDIA's is needed.
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+
+import pytest
 
 from vmmsim.built import BUILT
 from vmmsim.tests.browser import skip
@@ -67,7 +70,7 @@ class TestNotebook:
         cls.scratch = tempfile.TemporaryDirectory(prefix="notebook ")
         cls.place = pathlib.Path(cls.scratch.name)
         # As an installation has it.
-        package = cls.place / "site packages" / "vmmsim"
+        cls.package = package = cls.place / "site packages" / "vmmsim"
         ignored = shutil.ignore_patterns("__pycache__", "tests", "bin", "simulator", "recorder")
         shutil.copytree(HERE, package, ignore=ignored)
         shutil.copytree(HERE / "simulator" / "machines", package / "simulator" / "machines")
@@ -202,6 +205,36 @@ class TestNotebook:
         done = self.vmmsim("install", "--real")
         assert done.returncode == 1
         assert "CUPTI" in done.stderr
+
+    def test_on_real_gpus_each_cell_is_recorded_and_drawn(self):
+        """The driver is the simulator's, and tells the recorder of calls as NVIDIA's does."""
+        if "recorded_driver" not in BUILT:
+            pytest.skip("the build had no CUPTI")
+        (self.package / "recorder").symlink_to(pathlib.Path(BUILT["recorder"]).parent)
+        try:
+            told = self.vmmsim("install", "--real")
+            assert told.returncode == 0, told
+            file = pathlib.Path(re.search("is in (.*)[.] In a notebook", told.stdout)[1], "kernel.json")
+            spec = json.loads(file.read_text())
+            spec["argv"] = [str(LAUNCHER), "--gpus", "2", *spec["argv"]]
+            file.write_text(json.dumps(spec))
+            _, begun, reserved, created, refused, mapped = self.run_cells(
+                LOAD,
+                BEGIN.replace('"libcuda.so.1"', f"{BUILT['recorded_driver']!r}, ctypes.RTLD_GLOBAL"),
+                "address = reserve(4 * MiB)",
+                "memory = [create(2 * MiB)]",
+                "map_it(address, MiB, memory[0]);",
+                "map_it(address, 2 * MiB, memory[0])",
+                kernel="vmmsim-real",
+            )
+        finally:
+            (self.package / "recorder").unlink()
+        assert begun == ""
+        assert "Reservation address, 4 MiB (new): 4 MiB not mapped" in reserved
+        assert "2 MiB (new) with handle memory[0]" in created
+        assert refused == "cuMemMap: CUDA_ERROR_NOT_SUPPORTED. "  # a real driver does not say why
+        assert "2 MiB mapped to memory of GPU 0 (new; GPU 0 no access)" in mapped
+        assert "data:image/svg+xml;base64," in self.html[5]
 
     @classmethod
     def teardown_class(cls):
