@@ -217,6 +217,17 @@ class Wheel(Place):
             assert name in names
         assert [name for name in names if name.startswith("tests/")] == []
 
+    def test_what_pypi_shows_has_no_link_that_is_dead_there(self):
+        with zipfile.ZipFile(self.wheel) as archive:
+            (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+            fields, _, page = archive.read(name).decode().partition("\n\n")
+        assert "Description-Content-Type: text/markdown" in fields
+        assert "\n# vmmsim\n" in page
+        assert re.findall(r"\]\((?!https?:)|^\[.*\]: (?!https?:)|(?:src|href)=", page, re.MULTILINE) == []
+        for page_that_ships in re.findall(r": `([\w/]+[.]md)`", page):
+            assert f"vmmsim/{page_that_ships}" in archive.namelist()
+        assert "how your suite of CTest or pytest runs on it: `docs/testing.md`" in page
+
     def test_it_runs_in_a_bare_root(self):
         """Python, the C and C++ libraries and a shell: no compiler, no toolkit, no network."""
         root = self.make_root("python3-venv", "libstdc++6", "libzstd1", "coreutils", "dash")
