@@ -31,7 +31,7 @@ from vmmsim.tests.sample import MIB, Writer
 
 HERE = pathlib.Path(__file__).resolve().parents[1]
 LAUNCHER = pathlib.Path(BUILT["vmmsim"])
-SECONDS = 60  # for a cell, on a busy machine
+SECONDS = 150  # for a cell, or to start, on a busy machine
 LOAD = "%load_ext vmmsim"
 BEGIN = """
 import ctypes
@@ -92,7 +92,13 @@ class TestNotebook:
         at = {"metadata": {"path": str(self.place)}}
         quiet = ["--log-level=40"]
         client = NotebookClient(
-            notebook, timeout=SECONDS, kernel_name=kernel, allow_errors=True, resources=at, extra_arguments=quiet
+            notebook,
+            timeout=SECONDS,
+            startup_timeout=SECONDS,
+            kernel_name=kernel,
+            allow_errors=True,
+            resources=at,
+            extra_arguments=quiet,
         )
         client.execute()
         self.html = [
