@@ -100,7 +100,7 @@ def after(recording, call, nth=1):
     return [(mib, held) for name, mib, held in told(recording) if name == call][nth - 1]
 
 
-def test_a_worker_that_is_killed():
+def test_a_worker_that_is_killed_vanishes():
     recording = run_it(TWO + "os.waitpid(worker, 0); ask()\n")
     changes = told(recording)
     assert changes[-2:] == [("cuMemGetInfo", 0, 0), ("exit", 0, 0)]
@@ -110,7 +110,7 @@ def test_a_worker_that_is_killed():
     assert [mib for call, mib, _ in changes if call == "cuMemGetInfo"] == [132, 0]
 
 
-def test_who_vanishes_last():
+def test_who_vanishes_last_is_told_of():
     """vmmsim itself tells of it: of the program, and of one that was killed when the others make no more calls."""
     for text, status, told in (
         ("start(); allocate(2 * MiB); os.kill(os.getpid(), 9)\n", 137, [{"signal": 9}]),
@@ -122,7 +122,7 @@ def test_who_vanishes_last():
         assert [line["arguments"] for line in lines if line["call"] == "vanished"] == told, text
 
 
-def test_a_descriptor_holds():
+def test_a_descriptor_holds_memory_until_it_is_closed():
     recording = run_it("start(); m = create(2 * MiB); fd = export(m); release(m); ask(); os.close(fd); ask()\n")
     changes = told(recording)
     assert changes[-7:] == [
@@ -136,7 +136,7 @@ def test_a_descriptor_holds():
     ]
 
 
-def test_descriptors_that_nobody_tells_of():
+def test_descriptors_that_nobody_tells_of_hold_memory():
     """A copy, a message that is on its way, and a child without a driver hold memory as well."""
     for keep, drop in (
         ("other = os.dup(fd)", "os.dup2(0, other)"),

@@ -119,13 +119,13 @@ def expect_imports_of_exports(lines):
     assert imports or not exported, "what is exported is imported"
 
 
-def test_a_full_disk():
+def test_a_full_disk_ends_the_recording_and_not_the_program():
     (said,) = run("full", "/dev/full")
     wanted = "libvmm_recorder: cannot write /dev/full: No space left on device: the recording ends here"
     assert said.startswith(wanted)
 
 
-def test_a_file_that_cannot_be_made(tmp_path):
+def test_a_file_that_cannot_be_made_is_told(tmp_path):
     (said,) = run("full", tmp_path / "none/file", ends=(1, ""))
     assert "No such file or directory; nothing is recorded" in said
 
@@ -152,7 +152,7 @@ def test_who_reads_a_recording_meanwhile_may_leave(tmp_path):
     assert said.startswith(f"libvmm_recorder: cannot write {pipe}: Broken pipe: the recording ends here")
 
 
-def test_threads_and_forks(tmp_path):
+def test_threads_and_forks_tear_no_line(tmp_path):
     assert run("threads", tmp_path / "threads") == []
     lines = calls_of(tmp_path / "threads")
     threads = collections.Counter(pid for pid, _ in {(line["pid"], line["thread"]) for line in lines})
@@ -177,7 +177,7 @@ def test_threads_and_forks(tmp_path):
     assert all(its[0] == ("cudaMalloc", "cudaErrorInitializationError", 1, []) for its in children.values())
 
 
-def test_two_processes_that_give_each_other_memory(tmp_path):
+def test_two_processes_give_each_other_memory_without_a_doubt(tmp_path):
     """Of each import the other one's export is told, and nothing is in doubt."""
     assert run("shared", tmp_path / "shared") == []
     found = steps(Recording.read(tmp_path / "shared"))
@@ -189,7 +189,7 @@ def test_two_processes_that_give_each_other_memory(tmp_path):
     assert not any("contradicts" in step.words for step in found)
 
 
-def test_a_kernels_name_however_long(tmp_path):
+def test_a_kernels_name_is_whole_however_long(tmp_path):
     run("long", tmp_path / "long")
     launches = [line for line in calls_of(tmp_path / "long") if "launch" in line["call"].lower()]
     names = {line["arguments"].get("func", line["arguments"].get("f")) for line in launches}

@@ -103,12 +103,12 @@ class TestRecording:
 
     # --- Reading
 
-    def test_a_trace(self):
+    def test_a_trace_is_read_as_a_recording(self):
         its = Recording.read(self.trace() and self.file)
         assert its.lines[0]["call"] == "cuInit"
         assert (its.about, its.is_cut, its.place(its.lines[0])) == ({}, False, ("", 0, ""))
 
-    def test_the_launch_of_a_graph_that_went_wrong(self):
+    def test_a_fault_names_the_launch_of_its_graph(self):
         self.trace(BUILT["recorded_graph"])
         found = steps(Recording.read(self.file))
         first, second = (step for step in found if step.call == "cudaGraphLaunch")
@@ -119,11 +119,11 @@ class TestRecording:
         told = f"the kernel fill that cudaGraphLaunch launched in step {second.number} went wrong."
         assert found[second.number].words.endswith(told)
 
-    def test_modules_and_unknown_calls(self):
+    def test_modules_and_unknown_calls_are_read(self):
         its = self.read('{"module": "libx.so", "path": "/x/libx.so"}\n' + changed(call="cuNew"))
         assert (its.modules, len(its.lines)) == ({"libx.so": "/x/libx.so"}, 1)
 
-    def test_a_newer_trace(self):
+    def test_what_a_newer_trace_adds_is_passed_over_and_told(self):
         """What is not known is passed over, and said; members may stand in any order."""
         known = {"kind": "release", "order": 1, "handle": 5}
         new = {"kind": "teleport", "order": 2, "size": "far", "to": [1]}
@@ -136,7 +136,7 @@ class TestRecording:
         with pytest.raises(Broken, match="expected changes that have an order"):
             self.read(changed(changes=[{"kind": "map"}, new]))
 
-    def test_a_newer_member_of_a_change(self, subtests):
+    def test_a_newer_member_of_a_change_is_passed_over_and_told(self, subtests):
         """Whatever it is: the change is what it was, and the rest is told."""
         known = {"kind": "create", "order": 1, "handle": "0x5", "size": 2, "device": 0, "record": 1, "multicast": False}
         for new in 3, "x", None, [1], -7:
@@ -151,7 +151,7 @@ class TestRecording:
                 machine.line(its.lines[0])
                 assert (machine.doubts, [memory.size for memory in machine.memory]) == ([], [2])
 
-    def test_a_newer_version(self):
+    def test_a_newer_version_is_shown_with_a_warning(self):
         """It is shown, with a warning; where it cannot be read, that is the reason."""
         new = changed(version=lines.VERSION + 1)
         says = f"it is a trace of version {lines.VERSION + 1}, and this vmmsim knows version {lines.VERSION}"
@@ -164,14 +164,14 @@ class TestRecording:
         with pytest.raises(Broken, match="expected the version as a number from 1"):
             self.read(changed(version="new"))
 
-    def test_times(self):
+    def test_times_only_go_forward(self):
         """They only go forward, also where a line without one, as of an older recorder, is among the others."""
         timed = [json.dumps({key: (CALL | {"time": time})[key] for key in lines.KEYS}) for time in (2000, 2500, 2400)]
         text = "\n".join([*timed, changed() + timed[0].replace("2000", "3000")]) + "\n"
         assert self.read(text).times() == [0, 500, 500, 500, 1000]
         assert self.read(changed()).times() is None
 
-    def test_half_a_letter(self):
+    def test_half_a_letter_is_shown_as_its_byte(self):
         """As in an argument of a program that is no UTF-8: it could be written nowhere."""
         text = "a\udcf6b\ud800c\U0001f600\\"
         shown = "a\\xf6b?c\U0001f600\\"
@@ -181,7 +181,7 @@ class TestRecording:
             self.read(changed(explanation="a?b").encode().replace(b"?", b"\xf6")).lines[0]["explanation"] == "a\\xf6b"
         )
 
-    def test_lines_that_break_off(self, subtests):
+    def test_a_line_that_breaks_off_takes_no_other_along(self, subtests):
         """A writer was killed in the middle of a line, and another one goes on: nothing else is lost."""
         whole, other = changed(pid=1), changed(pid=2)
         for size in (1, 2, 4, 6, 7, 40, len(whole) - 2):
@@ -195,23 +195,23 @@ class TestRecording:
         assert "Lines 1, 2, 3 and 4 more of the recording break off" in its.missing()[0]
         assert "is cut off" in its.missing()[1]
 
-    def test_the_rest_of_a_line_alone(self):
+    def test_the_rest_of_a_line_alone_is_refused(self):
         with pytest.raises(Broken, match="line 2 is no JSON"):
             self.read(changed() + changed()[40:])
 
-    def test_an_empty_one(self):
+    def test_an_empty_recording_is_read(self):
         its = self.read("")
         assert (its.lines, its.is_cut) == ([], False)
 
-    def test_a_last_line_that_is_cut(self):
+    def test_a_last_line_that_is_cut_is_told(self):
         its = self.read(changed() * 2 + changed()[:40])
         assert (len(its.lines), its.is_cut) == (2, True)
 
-    def test_a_last_line_without_its_end(self):
+    def test_a_last_line_may_lack_its_end(self):
         its = self.read(changed() + changed()[:-1])
         assert (len(its.lines), its.is_cut) == (2, False)
 
-    def test_compressed(self):
+    def test_a_compressed_recording_is_read(self):
         text = gzip.compress((changed() * 3000).encode())
         assert len(self.read(text).lines) == 3000
         its = self.read(text[: len(text) // 2])
@@ -219,7 +219,7 @@ class TestRecording:
         with pytest.raises(Broken, match="cannot be decompressed"):
             self.read(text[:200] + bytes(100) + text[300:])
 
-    def test_what_is_no_recording(self, subtests):
+    def test_what_is_no_recording_is_refused(self, subtests):
         for text, words in {
             "no JSON\n": "line 1 is no JSON; expected an object",
             "no JSON": "line 1 is no JSON",
@@ -251,7 +251,7 @@ class TestRecording:
             with subtests.test(text[:60]), pytest.raises(Broken, match=f"{self.file} is no recording: .*{words}"):
                 self.read(text)
 
-    def test_what_cannot_be_read(self):
+    def test_what_cannot_be_read_is_refused(self):
         with pytest.raises(Broken, match="cannot be read: No such file"):
             Recording.read(self.scratch / "none")
         with pytest.raises(Broken, match="cannot be read: Is a directory"):
@@ -259,7 +259,7 @@ class TestRecording:
 
     # --- After a run
 
-    def test_what_it_is_about(self, subtests):
+    def test_its_end_says_what_was_run_and_has_the_source(self, subtests):
         text = self.trace()
         assert recording.finish(self.file, [PROGRAM], "8 simulated GPUs", 8, 3) == []
         assert self.file.read_bytes().startswith(text)
@@ -275,7 +275,7 @@ class TestRecording:
                 text = its.source(file).splitlines()[number - 1]
                 assert ("<<<" if line["call"] == "cudaLaunchKernel" else line["call"].partition("_")[0]) in text
 
-    def test_who_called_a_function_that_calls(self):
+    def test_who_called_a_function_that_calls_is_told(self):
         self.file.write_text(changed(callers=["own+0x10", "own+0x20", "own+0x30"]))
         told = {
             "own+0x10": [["check.h", 3, "check"], ["own.cu", 7, "f"]],
@@ -288,7 +288,7 @@ class TestRecording:
         assert its.place(its.lines[0]) == ("check.h", 3, "check")
         assert its.led_there(its.lines[0]) == ["own.cu:7", "own.cu:9", "own.cu:11"]
 
-    def test_long_names_of_functions(self, subtests):
+    def test_long_names_of_functions_are_shortened(self, subtests):
         long = "c10::cuda::Native::(anonymous namespace)::ExpandableSegment::map"
         for name, shown in (
             ("f(int)", "f(int)"),
@@ -324,12 +324,12 @@ class TestRecording:
         assert done.returncode == 0, done.stderr
         return done.stderr.decode()
 
-    def test_a_full_disk(self):
+    def test_a_full_disk_ends_the_trace_and_not_the_program(self):
         said = self.simulated("for _ in range(9): cuda.cuInit(0)", "/dev/full")
         why = "No space left on device"
         assert said == f"vmmsim: cannot write the trace: {why}: it ends here, and the program goes on\n"
 
-    def test_a_file_that_may_not_grow(self):
+    def test_a_file_that_may_not_grow_ends_the_trace_and_not_the_program(self):
         """The part of a line that had room is there, and the signal does not end the program."""
         script = "cuda.cuInit(0)\nsize = os.stat(os.sys.argv[1]).st_size + 100\n"
         script += (
@@ -341,7 +341,7 @@ class TestRecording:
         its = Recording.read(self.file)
         assert ([line["call"] for line in its.lines], its.is_cut) == (["cuInit"], True)
 
-    def test_a_descriptor_that_is_closed(self):
+    def test_a_file_in_the_place_of_the_trace_gets_no_line(self):
         """The program's own file gets none of the lines."""
         own = self.scratch / "own"
         script = """
@@ -355,7 +355,7 @@ for _ in range(3): cuda.cuDeviceGetCount(None)
         assert (said.count("\n"), "the program has closed its file" in said) == (1, True), said
         assert own.read_bytes() == b""
 
-    def test_signals_while_it_writes(self):
+    def test_signals_tear_no_line(self):
         """What a handler interrupts goes on where it was: here in a pipe that has less room than a line."""
         os.mkfifo(self.file)
         text = []
@@ -381,7 +381,7 @@ for _ in range(3): cuda.cuDeviceGetCount(None)
         recording.finish(self.file, ["no-such-program"], "", 1, 0)
         assert len(Recording.read(self.file).lines) == 1
 
-    def test_no_room(self):
+    def test_without_room_the_trace_stays_as_it_was(self):
         text = self.trace()
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -407,7 +407,7 @@ for _ in range(3): cuda.cuDeviceGetCount(None)
         words = [line.split(" ", 2) for line in done.stdout.splitlines()]
         return {name: int(address, 16) for address, _, name in words if address}
 
-    def test_a_program_that_lies_where_it_wants(self):
+    def test_a_program_at_a_fixed_address_has_lines(self):
         program = self.build("int f() {\n  return 3;\n}\nint main() { return f(); }\n", "-g", "-no-pie")
         done = subprocess.run(["readelf", "-lW", program], capture_output=True, text=True, check=True)
         first = int(next(line.split()[2] for line in done.stdout.splitlines() if line.split()[:1] == ["LOAD"]), 16)
@@ -415,7 +415,7 @@ for _ in range(3): cuda.cuDeviceGetCount(None)
         at = self.offsets(program)["f()"] - first
         assert places.places(program, [at]) == {at: [(str(self.scratch / "own.cc"), 1, "f()")]}
 
-    def test_without_debug_lines(self):
+    def test_without_debug_lines_functions_have_names(self):
         shown = '__attribute__((visibility("default"), noinline))'
         text = f"{shown} int first() {{ return 1; }}\nstatic __attribute__((noinline)) int hidden() {{ return 2; }}\n"
         text += f"{shown} int last() {{ return hidden(); }}\n"
@@ -427,7 +427,7 @@ for _ in range(3): cuda.cuDeviceGetCount(None)
         found = places.places(library, wanted)
         assert found == {wanted[0]: [("", 0, "first()")], wanted[2]: [("", 0, "last()")]}
 
-    def test_what_is_no_program(self):
+    def test_of_what_is_no_program_no_lines_are_told(self):
         for text in (b"#!/bin/sh\n", b"\x7fELF\x02\x01" + bytes(20), pathlib.Path(PROGRAM).read_bytes()[:5000]):
             self.file.write_bytes(text)
             with pytest.raises(ValueError):
@@ -438,19 +438,19 @@ for _ in range(3): cuda.cuDeviceGetCount(None)
         own.chmod(0o700)
         assert re.search("^no lines of own can be told: ", recording.finish(self.file, [str(own)], "", 1, 0)[0])
 
-    def test_a_module_that_is_gone(self):
+    def test_a_module_that_is_gone_is_told(self):
         self.file.write_text('{"module": "libx.so", "path": "/no/libx.so"}\n' + changed(callers=["libx.so+0x10"]))
         wrong = recording.finish(self.file, ["true"], "", 1, 0)
         assert wrong == ["no lines of libx.so can be told: /no/libx.so is gone"]
 
-    def test_without_addr2line(self):
+    def test_missing_addr2line_is_told(self):
         program = self.build("int main() { return 0; }\n", "-g")
         self.file.write_text(changed(callers=[f"own+{self.offsets(program)['main'] + 1:#x}"]))
         with unittest.mock.patch.dict(os.environ, {"PATH": "/nonexistent"}):
             wrong = recording.finish(self.file, [str(program)], "", 1, 0)
         assert wrong == ["no lines of own can be told: addr2line is missing: install binutils"]
 
-    def test_the_library_of_a_program(self):
+    def test_the_library_of_a_program_has_lines(self):
         directory = self.scratch / "a directory"
         directory.mkdir()
         (self.scratch / "part.cc").write_text("int part() {\n  return 1; }\n")
@@ -466,7 +466,7 @@ for _ in range(3): cuda.cuDeviceGetCount(None)
         its = Recording.read(self.file)
         assert its.place(its.lines[0]) == ("part.cc", 1, "part()")
 
-    def test_paths_that_are_odd(self, subtests):
+    def test_paths_that_are_odd_have_lines(self, subtests):
         """The lines of a program, whether its path is UTF-8 or not."""
         text = """#include <dlfcn.h>
 int main() {
@@ -488,7 +488,7 @@ int main() {
     @pytest.mark.skipif(
         not (3, 10) <= sys.version_info < (3, 14), reason="of other releases of Python no lines are known"
     )
-    def test_a_path_of_python_that_is_odd(self):
+    def test_a_path_of_python_that_is_odd_has_lines(self):
         program = os.path.join(os.fsencode(self.scratch), b"pr\xfcgel.py")
         with open(program, "w") as source:
             source.write('import ctypes\nctypes.CDLL("libcuda.so.1").cuInit(0)\n')
@@ -501,7 +501,7 @@ int main() {
     @pytest.mark.skipif(
         not (3, 10) <= sys.version_info < (3, 14), reason="of other releases of Python no lines are known"
     )
-    def test_lines_of_python(self):
+    def test_lines_of_python_are_those_of_the_programs_files(self):
         """Those of the program's own files, also where a package called: of packages' only what called CUDA."""
         package = self.scratch / "site-packages"
         package.mkdir()
@@ -519,14 +519,14 @@ int main() {
         assert its.about["sources"] == {"prügel.py": PYTHON}
         assert [each for each in calls[1]["callers"] if "packed.py" in each] == [f"{package}/packed.py:3:call"]
 
-    def test_a_source_that_was_changed(self):
+    def test_a_source_that_was_changed_is_told(self):
         program = self.build("int f() {\n  return 3;\n}\nint main() { return f(); }\n", "-g")
         os.utime(self.scratch / "own.cc", (2e9, 2e9))
         self.file.write_text(changed(callers=[f"own+{self.offsets(program)['f()'] + 1:#x}"]))
         assert re.search("own.cc is newer than the program", recording.finish(self.file, [str(program)], "", 1, 0)[0])
         assert "own.cc" in Recording.read(self.file).about["sources"]
 
-    def test_names_that_are_the_same(self):
+    def test_names_that_are_the_same_get_a_directory(self):
         paths = ["/a/b/x.cu", "/a/c/x.cu", "/a/y.cu", "x.cu"]
         assert recording.short_names(paths) == {
             "/a/b/x.cu": "b/x.cu",
@@ -549,7 +549,7 @@ int main() {
 
 
 @pytest.mark.skipif(not jsonschema, reason="there is no jsonschema")
-def test_a_real_trace(subtests):
+def test_a_real_trace_is_as_the_schema_says(subtests):
     """It is as the schema says, with the version in its first line; and the schema refuses what is wrong."""
     validator = jsonschema.Draft202012Validator(lines.SCHEMA)
     with tempfile.NamedTemporaryFile() as file:
@@ -565,14 +565,14 @@ def test_a_real_trace(subtests):
     assert validator.is_valid(CALL | {"changes": [moved | {"handle": 1}]})
 
 
-def test_kinds():
+def test_all_know_the_same_kinds():
     text = (HERE.parent / "trace/line.h").read_text()
     table = re.search(r"string_view kinds\[\] = \{(.*?)\};", text, re.DOTALL)[1]
     assert set(re.findall(r'"(\w+)"', table)) == set(lines.CHANGES)
     assert set(model.HANDLERS) == set(lines.CHANGES)
 
 
-def test_members():
+def test_all_know_the_same_members():
     text = (HERE.parent / "trace/line.cc").read_text()
     format = "".join(re.findall(r'R"\((.*?)\)"', text[text.index("std::snprintf") :], re.DOTALL))
     assert re.findall(r'"(\w+)":', format) == list(lines.KEYS)
@@ -580,7 +580,7 @@ def test_members():
     assert version == str(lines.VERSION)
 
 
-def test_the_words():
+def test_the_page_has_each_member_and_kind():
     """README.md has each member and each kind."""
     text = (HERE.parent / "trace/README.md").read_text()
     rows = set(re.findall(r"`(\w+)`", "".join(re.findall(r"(?m)^\|([^|]*)\|", text))))

@@ -24,7 +24,7 @@ def with_descriptor(pid=1):
     return writer, handle, record
 
 
-def test_a_process_that_vanishes():
+def test_what_a_process_held_that_vanishes_is_gone():
     writer, handle, record = with_descriptor()
     taken = writer.take(record, 2, identity="0x101")
     writer.reserve(BASE, 2 * MIB, pid=2)
@@ -49,7 +49,7 @@ def test_a_process_that_vanishes():
         assert all(each[died] for each in packed[kind]), kind
 
 
-def test_a_peak_that_is_reached_again():
+def test_of_a_peak_the_first_step_is_told():
     writer = Writer()
     for _ in range(2):
         handle, _ = writer.create(2 * MIB)
@@ -57,7 +57,7 @@ def test_a_peak_that_is_reached_again():
     assert told(steps(writer.recording())) == "peak 2 MiB first at step 1; nothing left at the end."
 
 
-def test_what_a_descriptor_holds():
+def test_what_a_descriptor_holds_is_told():
     """Also memory that was unmapped and released before."""
     writer, handle, _ = with_descriptor()
     writer.reserve(BASE, 2 * MIB)
@@ -83,7 +83,7 @@ def test_what_a_descriptor_holds():
     assert told(found) == "peak 2 MiB at step 1; left at the end: 1 reservation."
 
 
-def test_what_holds_it_is_not_told():
+def test_memory_that_stays_is_held_by_what_is_not_told():
     writer, handle, _ = with_descriptor()
     writer.call("close", {"fd": 9}, result="")
     writer.release(handle)
@@ -95,7 +95,7 @@ def test_what_holds_it_is_not_told():
     assert "Allocation #1 (2 MiB of GPU 0) is gone" in found[-1].words
 
 
-def test_ends_that_are_not_told():
+def test_missing_ends_are_told():
     writer = Writer()
     writer.create(2 * MIB)
     assert notes(writer.recording()) == []
@@ -112,7 +112,7 @@ def test_ends_that_are_not_told():
     assert told(found).partition("; left ")[2].startswith("at the end: 6 MiB (6 MiB mapped nowhere)")
 
 
-def test_how_it_ended():
+def test_it_is_told_how_it_ended():
     """A recorder sees no end: there the status tells, as a shell has it, of the program alone."""
     killed, without_a_word = ("vanished", {"signal": 9}), ("vanished", {})
     unknown = "in a way that is not recorded"
@@ -133,7 +133,7 @@ def test_how_it_ended():
         assert steps(writer.recording()).overview.ending == words
 
 
-def test_how_two_runs_differ():
+def test_it_is_told_how_two_runs_differ():
     one, other = Writer(status=0), Writer(status=139)
     for writer in one, other:
         handle, _ = writer.create(2 * MIB)
@@ -165,7 +165,7 @@ def test_how_two_runs_differ():
     ]
 
 
-def test_launches():
+def test_launches_have_a_short_name_and_a_grid():
     """Each has a short name, and its grid if that is known."""
     config = {"gridDim": [16, 16, 1], "blockDim": [32, 8, 1]}
     one_by_one = {what + axis: 4 for what in ("gridDim", "blockDim") for axis in "XYZ"}
@@ -216,7 +216,7 @@ def asked_twice(result, second, caller):
     return steps(writer.recording())
 
 
-def test_refusals_that_are_answered():
+def test_a_refusal_that_is_answered_leads_to_the_answer():
     value, like = "CUDA_ERROR_INVALID_VALUE", "program+0x10"
     found = asked_twice(value, {"size": 2 * MIB}, like)
     words = "Refused, then done otherwise in step 4 (inferred: the same caller asks again with other arguments)."
@@ -234,7 +234,7 @@ def test_refusals_that_are_answered():
         assert found.overview.opens_at() == 3
 
 
-def test_what_libraries_ask_for_again():
+def test_what_libraries_ask_for_again_is_no_error():
     writer = Writer()
     for _ in range(2):
         writer.call("cudaDeviceEnablePeerAccess", {"peerDevice": 1, "flags": 0}, result="cudaSuccess")
@@ -254,7 +254,7 @@ def test_what_libraries_ask_for_again():
     assert "There was not enough memory left: see who holds it" in no_room
 
 
-def test_a_leak():
+def test_the_view_opens_at_a_leak():
     """What is left and mapped nowhere; there the view opens, with who holds it. Not if the program failed."""
     for status, opens in (0, "8,held"), (1, "5"):
         writer = Writer(status=status)
@@ -269,7 +269,7 @@ def test_a_leak():
         assert f"left at the end: 6 MiB{more}; the process ended by itself" in told(found)
 
 
-def test_an_allocator_that_shuffles():
+def test_what_an_allocator_shuffles_is_counted():
     """Two processes make, map, unmap and give back in an order drawn at random, and share: after each step what is
     mapped and what is not is what is counted here."""
     draw, writer = random.Random(7), Writer()
