@@ -94,7 +94,7 @@ class TestPrograms(BuiltPrograms):
         for part in stderr:
             assert part in done.stderr
 
-    def test_compression(self):
+    def test_compressed_code_runs_if_its_library_is_there(self):
         for mode, library, package in (
             ("default", "libzstd.so.1", "libzstd1"),
             ("size", "libzstd.so.1", "libzstd1"),
@@ -118,7 +118,7 @@ class TestPrograms(BuiltPrograms):
                 self.run_it(program), 0, "cudaErrorInvalidPtx 0\n", "vmmsim: GPU code of the program cannot be read: "
             )
 
-    def test_no_ptx_for_the_gpu(self):
+    def test_without_ptx_for_the_gpu_it_does_not_start(self):
         for name, options, found in (
             ("machine_code", MACHINE_CODE, "it holds machine code for sm_90, "),
             ("newer", NEWER, "it holds PTX for compute_100, "),
@@ -135,7 +135,7 @@ class TestPrograms(BuiltPrograms):
             printed = "125\n" if words else "cudaErrorNoKernelImageForDevice 0\n0\n"
             self.ends(self.run_it(*exit), 0, printed, *words)
 
-    def test_ptx_newer_than_the_driver(self):
+    def test_ptx_newer_than_the_driver_is_refused(self):
         for code, printed in (
             ("compute_90", "cudaErrorUnsupportedPtxVersion 0\n"),
             ("[sm_90,compute_90]", "cudaSuccess 42\n"),
@@ -149,7 +149,7 @@ class TestPrograms(BuiltPrograms):
             self.ends(self.run_it(program), 0, printed, *words)
             self.ends(self.run_it("--machine", "h200x8_cuda_13_5", program), 0, "cudaSuccess 42\n")
 
-    def test_separate_compilation(self):
+    def test_each_unit_needs_its_ptx(self):
         apart = [*PLAIN, "-rdc=true"]
         other = self.scratch / "other.cu"
         other.write_text(OTHER_UNIT)
@@ -170,17 +170,17 @@ class TestPrograms(BuiltPrograms):
             " ".join(remedy),
         )
 
-    def test_programs_without_kernels(self):
+    def test_programs_without_kernels_run(self):
         for runtime in PLAIN, SHARED:
             self.ends(self.run_it(self.build("driver_only.cpp", DRIVER_ONLY, *runtime)), 0, "0 0 8\n")
             self.ends(self.run_it(self.build("runtime_only.cpp", RUNTIME_ONLY, *runtime)), 0)
 
-    def test_lto_code(self):
+    def test_lto_code_is_told(self):
         program = self.build("lto_code.cpp", LTO_CODE, *PLAIN)
         self.ends(self.run_it(program), 0, "209\n", "vmmsim: a module's image is LTO code", "link it with nvJitLink")
         self.ends(self.run_it("--unsupported", "exit", program), 125, "", "vmmsim: a module's image is LTO code")
 
-    def test_what_is_not_simulated(self):
+    def test_what_is_not_simulated_is_told(self):
         program = self.build("tensors.cu", KERNEL_WITH_TENSORS, *PLAIN)
         words = "vmmsim: not simulated: line ", "kernel _Z3addPii", "wmma.load"
         fails = "The launch fails with CUDA_ERROR_NOT_SUPPORTED"
@@ -196,7 +196,7 @@ class TestPrograms(BuiltPrograms):
             fails,
         )
 
-    def test_libraries_of_a_program(self):
+    def test_libraries_of_a_program_are_checked_before_it_starts(self):
         packed = self.build("libpacked.cu", KERNEL.replace("main()", "packed()"), *PLAIN, *PTX, *LIBRARY)
         main = "int packed(); int main(int count, char**) { return count > 1 ? packed() : 0; }"
         program = self.build("with_packed.cpp", main, *PLAIN, packed)

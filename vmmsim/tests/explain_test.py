@@ -219,7 +219,7 @@ def told(option, mistake):
 
 
 @pytest.mark.parametrize("mistake", [*FAULTS, "refusals", "no_leaks"])
-def test_explain(mistake):
+def test_each_mistake_is_explained(mistake):
     expected = {**FAULTS, "refusals": REFUSALS, "no_leaks": []}[mistake]
     lines, address = told("--explain", mistake)
     assert len(lines) == len(expected), "\n".join(lines)
@@ -228,7 +228,7 @@ def test_explain(mistake):
 
 
 @pytest.mark.parametrize(("mistake", "expected"), [("leaks", LEAKS), ("no_leaks", [])])
-def test_leaks(mistake, expected):
+def test_what_leaks_is_told(mistake, expected):
     lines, _ = told("--leaks", mistake)
     assert len(lines) == len(expected), "\n".join(lines)
     for phrases in expected:  # in any order

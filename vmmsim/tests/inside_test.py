@@ -144,7 +144,7 @@ class TestInside(BuiltPrograms):
         for part in stderr:
             assert part in done.stderr
 
-    def test_programs(self):
+    def test_programs_have_the_simulators_runtime(self):
         for name, *options in (
             ("plain",),
             ("fixed", *NO_PIE),
@@ -155,14 +155,14 @@ class TestInside(BuiltPrograms):
             self.runs([program])
             self.runs(["sh", "-c", '"$0"; exit $?', program])
 
-    def test_separate_compilation(self):
+    def test_programs_of_several_units_have_it(self):
         library = self.scratch / "libunit.a"
         source = self.scratch / "unit_of_library.cu"
         source.write_text(UNIT_OF_LIBRARY)
         subprocess.run([*NVCC, "-rdc=true", "-lib", source, "-o", library], check=True, timeout=LIMIT)
         self.runs([self.build("units.cu", UNIT + MAIN, "-DRUN=run", "-rdc=true", library, *INSIDE)])
 
-    def test_libraries(self):
+    def test_libraries_have_it(self):
         early = "static int early = RUN(nullptr);\n"
         linked = self.build("liblinked.cu", KERNEL + early, "-DRUN=linked", *LIBRARY, *INSIDE)
         loaded = self.build("libloaded.cu", KERNEL + early, "-DRUN=loaded", *LIBRARY, *INSIDE)
@@ -185,13 +185,13 @@ class TestInside(BuiltPrograms):
             self.runs([program], stdout="cudaSuccess 42\ncudaSuccess 84\ncudaSuccess 126\n")
 
     @pytest.mark.skipif(not KNOWS, reason="not on this processor")
-    def test_stripped(self):
+    def test_stripped_programs_have_it(self):
         program = self.build("kernel.cu", KERNEL + WITH_ANOTHER.replace("other", "RUN"), "-DRUN=run", *INSIDE)
         self.runs([self.stripped(program)], stdout="cudaSuccess 42\ncudaSuccess 84\ncudaSuccess 126\n")
         program = self.build("runtime_only.cpp", RUNTIME_ONLY, *INSIDE, *NO_PIE)
         self.runs([self.stripped(program)], stdout="started\n0 8\n")
 
-    def test_stripped_and_unknown(self):
+    def test_a_stripped_one_that_is_unknown_is_told(self):
         """What calls the runtime ends: with kernels before it starts, else at the first call."""
         program = self.unknown(self.build("unknown_kernel.cu", KERNEL + MAIN, "-DRUN=run", *INSIDE))
         cure = "do not strip", "-cudart shared"
@@ -200,13 +200,13 @@ class TestInside(BuiltPrograms):
         program = self.unknown(self.build("unknown_runtime_only.cpp", RUNTIME_ONLY, *INSIDE))
         self.runs([program], 125, "started\n", [f" {program} ", *cure])
 
-    def test_the_driver_alone(self):
+    def test_what_calls_the_driver_alone_runs(self):
         for name in "driver_only.cpp", "driver_only.cu":
             program = self.build(name, DRIVER_ONLY, *INSIDE)
             self.runs([program], stdout="0 0 8\n")
             self.runs([self.stripped(program)], stdout="0 0 8\n")
 
-    def test_processes(self):
+    def test_forked_processes_have_it(self):
         program = self.build("forks.cu", KERNEL + FORKS, "-DRUN=run", *INSIDE)
         self.runs([program], stdout="cudaSuccess 42\n" * 2)
 
@@ -225,7 +225,7 @@ class TestInside(BuiltPrograms):
         names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")[::2]
         assert names[:3] == ["cell()", "run", "main"]
 
-    def test_variables_of_threads(self):
+    def test_variables_of_threads_stay_their_own(self):
         """The loader has to know of them before it loads libraries."""
         options = [*LIBRARY, *NONE, "-Xcompiler", "-ftls-model=initial-exec"]
         library = self.build("libvariables.cpp", THREAD_VARIABLES, *options)
@@ -243,7 +243,7 @@ class TestInside(BuiltPrograms):
         text += '  printf("%d %d\\n", cudaGetLastError(), cudaOfTheProgram());\n}\n'
         return self.build(name, text, *NONE, "-Xcompiler", "-falign-functions=16", *options)
 
-    def test_other_releases(self):
+    def test_other_releases_are_told(self):
         command = ["nm", "-D", "--defined-only", CUDART]
         symbols = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         calls = sorted({each.split("@")[0] for each in symbols if each.startswith(("cuda", "__cuda"))})

@@ -104,10 +104,10 @@ class Installation(Place):
         said = self.run_here("ldd", str(library), env={**self.clean, "LD_LIBRARY_PATH": ""}, check=False).stdout
         assert "libcupti.so" in said
 
-    def test_its_version(self):
+    def test_it_tells_its_version(self):
         assert re.search(r"^vmmsim \d+\.\d+\.\d+$", self.vmmsim("--version").stdout)
 
-    def test_a_pipe_that_is_closed(self):
+    def test_a_pipe_that_is_closed_ends_the_help(self):
         """It ends the help, without a word, as it ends a program; and what vmmsim starts does not ignore the signal."""
         vmmsim = self.place / "empty/bin/vmmsim"
         said = self.run_here("sh", "-c", '"$0" --help | true; "$0" --help | head -1', vmmsim, env=self.clean)
@@ -202,7 +202,7 @@ class Wheel(Place):
         shutil.rmtree(cls.place / "vmmsim")  # the sources are not needed any more
         (cls.wheel,) = cls.place.glob("dist/*.whl")
 
-    def test_what_is_in_it(self):
+    def test_it_has_what_ships_and_no_more(self):
         (source,) = self.place.glob("dist/*.tar.gz")
         tag = re.search(rf"^vmmsim-[\d.]+-py3-none-manylinux_2_(\d+)_{self.processor}(\.|$)", self.wheel.name)
         assert tag

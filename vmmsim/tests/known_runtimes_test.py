@@ -14,7 +14,7 @@ from vmmsim.simulator.runtime import known_runtimes
 TABLE = known_runtimes.TABLE.read_text()
 
 
-def test_the_toolkit_that_builds():
+def test_the_runtime_of_the_toolkit_is_known():
     """Its words and its functions are those of one column of the table."""
     archive, release = BUILT["cudart_static"], BUILT["toolkit_release"]
     runtime = known_runtimes.Runtime(pathlib.Path(archive).read_bytes())
@@ -29,7 +29,7 @@ def test_the_toolkit_that_builds():
     assert {name: at for name, at in places.items() if at != "NONE"} == found, "elsewhere now: run known_runtimes.py"
 
 
-def test_all_from_pypi():
+def test_all_of_pypi_are_known():
     try:
         made = known_runtimes.made()
     except subprocess.CalledProcessError as error:

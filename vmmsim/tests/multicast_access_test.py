@@ -85,7 +85,7 @@ def test_the_trace_tells_what_is_bound():
     assert most == 2
 
 
-def test_strict():
+def test_strict_makes_it_a_fault():
     for what in ("store", "load", "atomic"):
         done = run("--strict", "--explain", what)
         assert (done.returncode, done.stdout) == (0, FAULT), (what, done.stderr)

@@ -34,13 +34,13 @@ def start():
         yield one
 
 
-def test_a_session(start):
+def test_a_session_is_ended_whole(start):
     process = start()
     assert len(processes.in_session(process.pid)) == 8
     assert (processes.end_session(process.pid), processes.in_session(process.pid)) == ([], [])
 
 
-def test_one_and_all_below(start):
+def test_one_is_ended_with_all_below(start):
     process, other = start(), start()
     assert (processes.end_tree(process.pid), processes.in_session(process.pid)) == ([], [])
     assert len(processes.in_session(other.pid)) == 8
@@ -55,7 +55,7 @@ def test_end_all_leaves_no_descendant(start):
     assert (processes.end_all(), processes.descendants(os.getpid())) == ([], [])
 
 
-def test_one_that_does_not_end(start):
+def test_one_that_does_not_end_is_told(start):
     process = start()
     with unittest.mock.patch("os.kill"), unittest.mock.patch.object(processes, "PATIENCE", 0.1):
         (words, *_) = processes.end_all()

@@ -77,7 +77,7 @@ class TestPrograms(VmmsimCase):
     def refused(self, program, *reasons):
         self.ends(vmmsim(program), 125, stderr=["vmmsim: ", str(program), *reasons])
 
-    def test_static_and_foreign_programs(self):
+    def test_static_and_foreign_programs_are_refused(self):
         self.refused(self.build("static", "int main(void) { return 0; }", "-static"), "static executable")
         touch = f'#include <fcntl.h>\nint main(void) {{ return creat("{self.scratch}/started", 0600) < 0; }}'
         interpreter = self.build("interpreter", touch, "-static-pie")
@@ -98,7 +98,7 @@ class TestPrograms(VmmsimCase):
             file.write(b"\x01")
         self.refused(copy, "32 bits")
 
-    def test_programs_with_rights_of_others(self):
+    def test_programs_with_rights_of_others_are_refused(self):
         if os.getuid():
             pytest.skip("only root can make such a program")
         program = self.build("with_rights", "int main(void) { return 0; }")
@@ -107,7 +107,7 @@ class TestPrograms(VmmsimCase):
             program.chmod(mode)
             self.refused(program, "rights of another user")
 
-    def test_gpu_code(self):
+    def test_who_loads_gpu_code_is_told_what_is_wrong_with_it(self):
         """Whoever loads it is told what is wrong with it; a program without kernels need not have a runtime."""
         section = '__attribute__((section(".nv_fatbin"))) int fatbin = 1;'
         self.ends(vmmsim(self.build("no_runtime", section + "int main(void) { return 0; }")), 0)
@@ -118,7 +118,7 @@ class TestPrograms(VmmsimCase):
         )
         self.ends(vmmsim(self.build("shared_runtime", main, LIBRARIES / RUNTIME)), 0)
 
-    def test_the_runtime_inside_a_library(self):
+    def test_the_runtime_inside_a_library_is_seen_when_it_asks(self):
         """One that nobody could replace is seen when it asks the driver for what is not simulated."""
         library = self.build(
             "libasks.so",
@@ -133,7 +133,7 @@ class TestPrograms(VmmsimCase):
             vmmsim(program), 0, stderr=["cuGetExportTable", f"the CUDA runtime inside {library} ", "-cudart shared"]
         )
 
-    def test_another_release_of_the_runtime(self):
+    def test_another_release_of_the_runtime_is_refused_at_its_first_call(self):
         """It is refused by the driver, which it asks for what no other runtime has; who does not call it goes on."""
         name = f"libcudart.so.{int(MAJOR) + 86}"
         asks = "int cuGetExportTable(void*, void*); int cudaOther(void) { return cuGetExportTable(0, 0); }"
@@ -154,7 +154,7 @@ class TestPrograms(VmmsimCase):
 
     CALLS_INIT = "int cuInit(unsigned); int main(void) { return cuInit(0); }"
 
-    def test_another_driver_by_its_path(self):
+    def test_another_driver_is_not_loaded_by_its_path(self):
         """Without a name of its own a library is loaded from the path that it was linked by: not here."""
         program = self.build("by_path", self.CALLS_INIT, self.foreign_driver())
         assert subprocess.run([program]).returncode == 34
@@ -175,7 +175,7 @@ class TestPrograms(VmmsimCase):
             self.ends(vmmsim(program), 0)
         self.ends(vmmsim("sh", "-c", 'LD_LIBRARY_PATH="$1" "$0"', program, self.scratch), 0)
 
-    def test_the_library_without_vmmsim(self):
+    def test_the_library_refuses_to_work_without_vmmsim(self):
         environment = {**os.environ, "LD_LIBRARY_PATH": str(LIBRARIES)}
         program = self.build(
             "alone",
@@ -187,7 +187,7 @@ class TestPrograms(VmmsimCase):
         assert done.returncode == SYSTEM_NOT_READY % 256, done
         assert "start the program with vmmsim" in done.stderr
 
-    def test_a_path_with_a_space(self):
+    def test_its_path_may_have_a_space(self):
         shutil.copytree(
             VMMSIM.parent.parent / "simulator",
             self.scratch / "simulator",
@@ -216,24 +216,24 @@ class TestPrograms(VmmsimCase):
         "select.poll().poll(10); subprocess.run(['true']); print('lives', flush=True); os._exit(0)"
     )
 
-    def test_another_user_namespace(self):
+    def test_it_runs_in_another_user_namespace(self):
         self.lives(*self.is_allowed("unshare", "--user"), sys.executable, "-c", self.WAITS)
 
-    def test_another_user(self):
+    def test_another_user_finds_no_machine(self):
         other = self.is_allowed("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
         self.scratch.chmod(0o777)
         self.lives(*other, sys.executable, "-c", self.WAITS)
         done = vmmsim(*other, sys.executable, "-c", COUNT)
         self.ends(done, 0, f"{SYSTEM_NOT_READY} 3 0\n", ["vmmsim: the machine belongs to another user"])
 
-    def test_another_pid_namespace(self):
+    def test_it_runs_in_another_pid_namespace_if_proc_is_the_same(self):
         other = self.is_allowed("unshare", "--pid", "--fork")
         self.lives(*other, sys.executable, "-c", self.WAITS)
         gone = ["vmmsim: the machine that VMMSIM names is gone", "PID namespace"]
         mounted = self.is_allowed("unshare", "--pid", "--fork", "--mount-proc")
         self.ends(vmmsim(*mounted, sys.executable, "-c", COUNT), 0, f"{SYSTEM_NOT_READY} 3 0\n", gone)
 
-    def test_what_outlives_vmmsim(self):
+    def test_what_outlives_vmmsim_finds_no_machine(self):
         said, end, gone = (str(self.scratch / name) for name in ("said", "end", "gone"))
         waits = (
             "import os, sys, time\n"
@@ -254,7 +254,7 @@ class TestPrograms(VmmsimCase):
         assert "its vmmsim has ended" in text
         assert f"{SYSTEM_NOT_READY} 3 0\n" in text
 
-    def test_the_first_process_of_a_pid_namespace(self):
+    def test_the_first_process_of_a_pid_namespace_reaps_children(self):
         """Those whose parents have ended are its children: many at once, of which none is left."""
         script = (
             "import os, sys, time\n"
@@ -277,7 +277,7 @@ class TestPrograms(VmmsimCase):
         command = [*first, VMMSIM, sys.executable, "-c", script]
         self.ends(subprocess.run(command, capture_output=True, text=True, timeout=LIMIT), 7, "\n")
 
-    def test_what_the_driver_exports(self):
+    def test_the_driver_exports_the_names_of_cuda_alone(self):
         """The names of CUDA, and no others; what goes before libc is in a library that has no more."""
 
         def names(library):
@@ -323,7 +323,7 @@ class TestPrograms(VmmsimCase):
     }
     """
 
-    def test_a_shim(self):
+    def test_a_shim_calls_the_next(self):
         """A library that a user preloads, with a call of its own that calls the next."""
         shim = self.build("libshim.so", self.SHIM, "-shared", "-fPIC", "-ldl")
         link = pathlib.Path(tempfile.gettempdir()) / f"vmmsim-shim-{os.getpid()}.so"  # LD_PRELOAD takes no space
@@ -337,7 +337,7 @@ class TestPrograms(VmmsimCase):
         told = ["LD_PRELOAD was replaced, and sleeps, descriptors and _exit are not seen"]
         self.ends(vmmsim("--adversarial-timing", "env", f"LD_PRELOAD={link}", program), 0, "shim: 4096\n", told)
 
-    def test_a_name_of_cuda_that_a_library_has_itself(self):
+    def test_a_library_may_have_a_name_of_cuda_itself(self):
         """A loader of the driver that has pointers with the names of its calls, as slangpy has."""
         text = """
         #include <dlfcn.h>
@@ -388,7 +388,7 @@ class TestPrograms(VmmsimCase):
         outside = vmmsim("env", "-u", "LD_AUDIT", program, another, environment=refusal)  # it loads the other one
         self.ends(outside, 0, "loaded: 1\n0, 0\n" + rest)
 
-    def test_the_channel(self):
+    def test_the_channel_is_there_if_the_machine_has_one(self):
         program = self.build("files", FILES)
         listed, channel = f"242 {CLASS}\n", f"/dev/{CLASS}/channel0 1 1 1 242 0\n"
         self.ends(vmmsim(program), 0, listed + channel + "open: 1 0\nother: -1 0\n")
@@ -398,7 +398,7 @@ class TestPrograms(VmmsimCase):
         outside = subprocess.run([program], capture_output=True, text=True).stdout
         self.ends(vmmsim("sh", "-c", 'unset VMMSIM; "$0"', program), 0, outside)
 
-    def test_the_list_of_devices(self):
+    def test_the_list_of_devices_has_the_simulated_ones(self):
         """As other programs read it, with other calls."""
         read = vmmsim("cat", "/proc/devices")
         assert read.stdout.count(CLASS) == 1

@@ -14,7 +14,7 @@ PROGRAMS = pathlib.Path(__file__).with_name("python_programs.py")
 
 
 @pytest.mark.parametrize("program", ["grow", "share", "runtime", "compile", "link"])
-def test_programs(program):
+def test_each_program_of_python_runs(program):
     try:
         for package in "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-nvjitlink":
             importlib.metadata.version(package)

@@ -46,7 +46,7 @@ def names(driver, bind, newest, attributes, errors):
         yield f"error {number}: " + (f"0, CUDA_ERROR_{name}" if errors else "1, null")
 
 
-def test_names():
+def test_a_driver_has_the_names_of_its_release():
     same, other = "the same", "another"
     of_13_5 = [None, 0, 0, 1, 0, 2**31 - 1, 0, None]
     for driver, bind, newest, attributes in (
@@ -60,7 +60,7 @@ def test_names():
         run_on({"driver": driver}, "names", *lines)
 
 
-def test_cliques():
+def test_cliques_are_told():
     run_on(
         "h200x8_cuda_13_5",
         "cliques",
@@ -85,7 +85,7 @@ def test_cliques():
     )
 
 
-def test_a_replica_on_the_host():
+def test_the_host_may_have_a_replica():
     replica = "".join(f"{3 * i} " for i in range(16))
     run_on(
         "h200x8_cuda_13_5",
@@ -101,27 +101,27 @@ def test_a_replica_on_the_host():
     )
 
 
-def test_a_full_switch():
+def test_a_full_switch_is_answered_as_the_release_does():
     for driver, answer in ("13.0", 2), ("13.5", 47):
         bound = "bind 0: 0", "bind 1: 0", f"bind 2: {answer}", "after an unbind: 0"
         run_on({"driver": driver, "multicast_slots": 2}, "slots", *bound)
     run_on({}, "slots", "bind 0: 0", "bind 1: 0", "bind 2: 0", "after an unbind: 1")
 
 
-def test_a_part_of_a_gpu():
+def test_parts_of_a_gpu_are_known_since_13():
     refused = "memory of 6, 256: 1", "memory of 6, 200: 101", "it is of: 1, GPU 1"
     run_on("h200x8_cuda_13_5", "memory", *refused)
     run_on("h200x8", "memory", *(f"memory of 6, {number}: 1" for number in (1, 256, 200, 1)))
 
 
-def test_pools():
+def test_pools_have_the_attributes_of_the_release():
     values = 1, 0, 1, 1, 0, 0, -1
     lines = [f"attribute {number}: 0, {value}" for number, value in enumerate(values, 9)]
     run_on("h200x8_cuda_13_5", "pools", *lines, "attribute 16: 1, 0", "set: 1")
     run_on("h200x8", "pools", *(f"attribute {number}: 1, 0" for number in range(9, 17)), "set: 1")
 
 
-def test_a_fabric_that_is_not_ready():
+def test_a_fabric_that_is_not_ready_is_answered_as_the_release_does():
     for driver, answer in ("13.0", 802), ("13.5", 919):
         lines = f"create: {answer}", f"memory with a fabric handle: {answer}"
         run_on({"driver": driver, "fabric_ready": "no"}, "fabric", *lines)

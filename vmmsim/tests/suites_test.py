@@ -70,7 +70,7 @@ class TestSuites:
     def reasons(self):
         return [line for line in self.log.read_text().splitlines() if line.startswith(REASON)]
 
-    def test_ctest(self):
+    def test_a_suite_of_ctest_runs_as_it_is(self):
         (self.scratch / "CMakeLists.txt").write_text(PROJECT)
         (self.scratch / "allocates.cc").write_text(ALLOCATES)
         for words in (["-S", ".", "-B", "build", f"-DCMAKE_CXX_COMPILER={CXX}"], ["--build", "build"]):
@@ -85,7 +85,7 @@ class TestSuites:
         assert REASON not in done.stdout + done.stderr  # ctest has captured it
         assert len(self.reasons()) == 1
 
-    def test_pytest(self):
+    def test_a_suite_of_pytest_runs_as_it_is(self):
         (self.scratch / "test_allocates.py").write_text(PYTEST)
         words = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-v", "--tb=no"]
         done = self.run_here(VMMSIM, "--explain", "--log", self.log, *words)
@@ -94,7 +94,7 @@ class TestSuites:
         assert REASON not in done.stdout + done.stderr
         assert len(self.reasons()) == 1
 
-    def test_the_example(self):
+    def test_the_example_runs_as_its_page_says(self):
         """docs/testing.md: its commands work on docs/example, and what it leaves out is what is not simulated."""
         place = self.scratch / "example"
         shutil.copytree(DOCS / "example", place)
@@ -117,7 +117,7 @@ class TestSuites:
         assert done.returncode == 8, done.stdout
         assert re.search(r"fill\.tensor_cores \(Failed\)", done.stdout)
 
-    def test_address_sanitizer(self):
+    def test_a_program_with_address_sanitizer_runs(self):
         """A program with it, of g++, begins with it; and is told of its own mistakes."""
         text = ALLOCATES.replace(
             'std::atol(words[1]));', 'std::atol(words[1]));\n  return (new char[8])[words[2][0] - 48];'

@@ -36,14 +36,14 @@ from vmmsim.tests.vmmsim_case import (
 class TestVmmsim(VmmsimCase):
     # --- the arguments
 
-    def test_help(self):
+    def test_help_names_each_machine(self):
         done = vmmsim("--help")
         assert done.returncode == 0 and not done.stderr and done.stdout.startswith("usage: vmmsim [options] "), done
         told = dict(line.split(None, 1) for line in done.stdout.partition("\nmachines:\n")[2].splitlines())
         assert set(told) == {path.stem for path in (LIBRARIES / "machines").glob("*.conf")}
         assert not [name for name, what in told.items() if "SPDX" in what or len(what) < 10], told
 
-    def test_bad_arguments(self):
+    def test_bad_arguments_are_refused(self):
         usage = vmmsim("--help").stdout.partition("machines:\n")[0]
         for words in (
             [],
@@ -86,7 +86,7 @@ class TestVmmsim(VmmsimCase):
             done = vmmsim(*words, *(["true"] if words else []))
             self.ends(done, 2, stderr=["vmmsim: bad argument: ", usage])
 
-    def test_machines(self):
+    def test_options_choose_the_machine(self):
         def count(*options):
             return vmmsim(*options, sys.executable, "-c", COUNT).stdout.split()
 
@@ -100,7 +100,7 @@ class TestVmmsim(VmmsimCase):
         for path in (LIBRARIES / "machines").glob("*.conf"):
             self.ends(vmmsim("--machine", path.stem, "true"), 0)
 
-    def test_peers_without_atomics(self):
+    def test_peers_may_lack_atomics(self):
         """GPUs that reach each other do not all have atomics between them."""
         whole = self.scratch / "whole.conf"
         whole.write_text((LIBRARIES / "machines" / "h200x8.conf").read_text())
@@ -111,13 +111,13 @@ class TestVmmsim(VmmsimCase):
             done = vmmsim("--machine", machine, sys.executable, "-c", script)
             assert done.stdout.split() == ["0", "0", "8", "1", atomics], done
 
-    def test_fail(self):
+    def test_one_call_is_made_to_fail(self):
         script = COUNT + "print(d.cuDeviceGetCount(ctypes.byref(n)), d.cuDeviceGetCount(ctypes.byref(n)))\n"
         for error in ("CUDA_ERROR_UNKNOWN", "cudaErrorUnknown", "999"):
             done = vmmsim("--fail", f"cuDeviceGetCount:2={error}", sys.executable, "-c", script)
             assert done.stdout.split() == ["0", "0", "8", "999", "0"], done
 
-    def test_trace(self):
+    def test_a_trace_has_each_call(self):
         done = vmmsim(
             "--trace", "trace.json", sys.executable, "-c", "import os; os.chdir('/')\n" + COUNT, cwd=self.scratch
         )
@@ -127,7 +127,7 @@ class TestVmmsim(VmmsimCase):
             vmmsim("--trace", "/no/such/directory/file", "true"), 125, stderr=["vmmsim: ", "/no/such/directory/file"]
         )
 
-    def test_trace_of_ends(self):
+    def test_a_trace_tells_of_ends(self):
         """Whoever called CUDA and exits says so, and with what; not a child without a driver, nor who is killed."""
         for end, status in {
             "sys.exit(7)": 7,
@@ -140,21 +140,21 @@ class TestVmmsim(VmmsimCase):
             left = [] if status is None else [(1, {"status": status, "descriptors": [], "sockets": []})]
             assert told == left, end
 
-    def test_trace_of_sockets(self):
+    def test_a_trace_tells_of_sockets_that_are_open_at_the_end(self):
         """An end tells of the sockets and pipes that are still open, but for the standard ones."""
         script = "import os; print(os.pipe()); os.dup2(3, 0)\n" + COUNT
         done = vmmsim("--trace", "trace.json", sys.executable, "-c", script, cwd=self.scratch)
         assert done.stdout.startswith("(3, 4)\n"), done
         assert self.trace()[-1]["arguments"] == {"status": 0, "descriptors": [], "sockets": [3, 4]}
 
-    def test_trace_of_sleeps(self):
+    def test_a_trace_tells_of_sleeps_that_took_no_time(self):
         """Those that took no time are told; of a loop's, which may have no end, not all."""
         script = "import time\n" + COUNT + "for _ in range(70): time.sleep(1)"
         vmmsim("--adversarial-timing", "--trace", "trace.json", sys.executable, "-c", script, cwd=self.scratch)
         told = [line["nth"] for line in self.trace() if line["call"] == "sleep"]
         assert told == list(range(1, 65))
 
-    def test_trace_of_descriptors(self):
+    def test_a_trace_tells_of_descriptors_that_hold_memory(self):
         """A close is told of descriptors that hold memory, and of no others."""
         script = MEMORY + (
             "properties = (ctypes.c_uint64 * 4)(1 | 1 << 32, 1)\n"  # pinned, for a descriptor, on GPU 0
@@ -175,7 +175,7 @@ class TestVmmsim(VmmsimCase):
         assert [(line["device"], line["result"], line["changes"]) for line in told] == [(-1, "", [])] * 2
         assert all(line["callers"] for line in told)
 
-    def test_slow_import(self):
+    def test_a_slow_import_waits_for_who_made_the_memory(self):
         """An import waits until the process that made the memory has ended or waits itself, or for so long at most."""
         script = MEMORY.removesuffix("start()\n") + (
             "import socket, threading, time\n"
@@ -243,7 +243,7 @@ class TestVmmsim(VmmsimCase):
                 if following.startswith("    "):
                     assert len(line) + 1 + len(following.split()[0]) > columns
 
-    def test_adversarial_timing(self):
+    def test_no_sleep_takes_time_under_adversarial_timing(self):
         """No sleep, limit or alarm takes time, an end is late, and a descriptor's number is the exporter's own."""
         script = MEMORY.removesuffix("start()\n") + (
             "import select, signal, socket, time\n"
@@ -285,7 +285,7 @@ class TestVmmsim(VmmsimCase):
 
     # --- starting and ending
 
-    def test_a_child_that_is_forked_while_threads_call(self):
+    def test_a_child_that_is_forked_while_threads_call_has_no_driver(self):
         """It and its own child are told that they have no driver, whatever the threads that it lacks were at."""
         text = """
             #include <pthread.h>
@@ -311,7 +311,7 @@ class TestVmmsim(VmmsimCase):
             }"""
         self.ends(vmmsim(self.build("forks", text, LIBRARIES / "libcuda.so.1", "-pthread")), 0)
 
-    def test_another_machine(self):
+    def test_a_machine_that_is_gone_is_not_found(self):
         """A process whose environment names a machine that was there before finds none."""
         token = "import os, re; name = os.environ['VMMSIM']\n" + (
             "old = re.sub(r'^(\\d+:\\d+:)(.)', lambda all: all[1] + '10'[all[2] == '1'], name)\n"
@@ -320,7 +320,7 @@ class TestVmmsim(VmmsimCase):
         script = token + f"sys.exit(subprocess.call([sys.executable, '-c', {COUNT!r}]))"
         self.ends(vmmsim(sys.executable, "-c", script), 0, f"{SYSTEM_NOT_READY} 3 0\n", stderr=["is gone"])
 
-    def test_files_of_numa_nodes(self):
+    def test_each_gpu_has_a_file_of_its_numa_node(self):
         """Each GPU has one, which says 0, and which nobody writes or executes."""
         script = (
             "import os; files = [f'/sys/bus/pci/devices/0000:{bus:02x}:00.0/numa_node' for bus in (1, 2, 3)]\n"
@@ -331,7 +331,7 @@ class TestVmmsim(VmmsimCase):
         done = vmmsim("--gpus", "2", sys.executable, "-c", script)
         self.ends(done, 0, f"{there}\n{there}\n{gone}\n0\n 0\n\n")
 
-    def test_visible_gpus(self):
+    def test_visible_gpus_end_at_the_first_wrong_entry(self):
         """Up to the first entry that names none; a GPU that is named twice hides all."""
         script = (
             "import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); count = ctypes.c_int(-1)\n"
@@ -342,7 +342,7 @@ class TestVmmsim(VmmsimCase):
             done = vmmsim("--gpus", "3", sys.executable, "-c", script, environment={"CUDA_VISIBLE_DEVICES": words})
             self.ends(done, 0, f"0 0 {count}\n" if count else "100 3 -1\n")
 
-    def test_status(self):
+    def test_the_status_is_the_programs(self):
         self.ends(vmmsim("sh", "-c", "echo out; exit 7"), 7, "out\n")
         self.ends(vmmsim("/bin/sh", "-c", "kill -TERM $$"), 143)
         self.ends(vmmsim("sh", "-c", "kill -KILL $$"), 137)
@@ -357,7 +357,7 @@ class TestVmmsim(VmmsimCase):
         self.ends(vmmsim(self.scratch), 126, stderr=["it is a directory"])
         self.ends(vmmsim("text", environment={"PATH": f"/no/such:{self.scratch}"}), 126, stderr=["Exec format error"])
 
-    def test_a_directory_that_may_not_be_searched(self):
+    def test_a_directory_that_may_not_be_searched_is_told(self):
         closed = self.scratch / "closed"
         closed.mkdir(0)
         libc = ctypes.CDLL(None)
@@ -504,7 +504,7 @@ print(read(again, 4 * MiB) == bytes(4 * MiB), read(again + 5 * MiB, 16384) == by
         done = vmmsim("--gpus", "1", sys.executable, "-c", script)
         self.ends(done, 0, "untouched 0\nwritten True\ncleared True True True\nfreed 0\nagain 0\nTrue True\n")
 
-    def test_a_warning_before_memory_runs_out(self):
+    def test_a_warning_comes_before_memory_runs_out(self):
         script = (
             MEMORY
             + """
@@ -534,7 +534,7 @@ free(address)
         assert "give each GPU less, for instance --memory " in said
         assert run("66MiB", 0) == ""
 
-    def test_limits_of_a_process(self):
+    def test_limits_of_a_process_are_told(self):
         self.ends(
             vmmsim("true", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))),
             125,
