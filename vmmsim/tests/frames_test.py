@@ -85,7 +85,7 @@ def test_what_crosses_and_what_is_named_is_shown_first():
     assert ("access GPU 1 read-write" in shown, "GPU 0 read-write" in shown) == (True, False)
 
 
-def test_sixteen_processes():
+def test_sixteen_processes_are_drawn():
     recording = sample.ranks(16).recording()
     found = checked_steps(recording)
     assert {step.process for step in found} == set(range(16))
@@ -96,7 +96,7 @@ def test_sixteen_processes():
     assert "allocation #1 (2 MiB of GPU 0), which process 1 exported" in imported.words
 
 
-def test_of_which_export_an_import_is():
+def test_an_import_is_told_of_its_export_where_nothing_else_is_meant():
     """It is told where nothing else can be meant. An older recorder counted the records of each process, and had an
     import for the process's own that came with the number of a descriptor that this had exported once."""
     unknown = {"size": None, "device": None, "record": None, "multicast": None}
@@ -129,7 +129,7 @@ def test_of_which_export_an_import_is():
     assert not told(4 * MIB, 0, exported_as="0x101", imported_as="0x102")
 
 
-def test_who_called():
+def test_who_called_is_told_by_short_names():
     """Each function that led to a call, by a short name; what only passes it on is counted."""
     writer = Writer(places={"a.so+0x1": [["", 0, "c10::cuda::(anonymous namespace)::Pool<int>::map(void*, int)"]]})
     for offset, name in enumerate(("at::_ops::ones::call(long)", "_PyEval_EvalFrameDefault", "own::run(int)"), 2):
@@ -224,7 +224,7 @@ def test_contradictions_are_told_and_the_frames_go_on():
     assert "4 MiB" in texts(found[-1])
 
 
-def test_unknown_calls_and_what_no_driver_answers():
+def test_unknown_calls_are_told_as_they_are():
     writer = Writer()
     writer.call("cuFromTheFuture", {"a": 1, "b": [1, {"c": None}], "d": "0x5"})
     writer.call("__init__", {}, {"words": 1})
@@ -247,7 +247,7 @@ def test_unknown_calls_and_what_no_driver_answers():
     assert " 5 " in f"{texts(checked_steps(writer.recording())[-1])} "
 
 
-def test_sizes_that_are_the_mistake():
+def test_sizes_that_are_the_mistake_are_exact():
     writer = Writer()
     writer.reserve(BASE, 64 * MIB)
     handle, _ = writer.create(32 * MIB)
@@ -278,7 +278,7 @@ def test_what_is_said_of_a_range():
     )
 
 
-def test_a_name_of_several_reservations():
+def test_a_name_of_several_reservations_is_numbered():
     """And of what a function was given, which has none."""
     writer = Writer(sources={"a.cu": "cuMemAddressReserve(&address, n);\ncuMemAddressReserve(\n  &table, n);\n;\n"})
     writer.about["sources"]["a.cu"] += "cuMemAddressReserve(given, n);"

@@ -49,7 +49,7 @@ class TestHeld(ViewTest):
     def open_row(self, words):
         self.page.get_by_role("button", name=f"Open {words}", exact=True).first.click()
 
-    def test_what_called_it(self):
+    def test_a_line_opens_into_what_called_it(self):
         """The allocator's line, the only one, is open: those that called it, which open into theirs, the last into
         allocations."""
         self.at("#step=7,held")
@@ -92,7 +92,7 @@ class TestHeld(ViewTest):
         words = [row[3].partition(",")[0] for row in self.rows("memory")[2:5]]
         assert words == ["▾ 2 × 2 MiB cuMemCreate", "#4 cuMemCreate", "#8 cuMemCreate"]
 
-    def test_threads_of_a_library(self):
+    def test_threads_of_a_library_are_one_row(self):
         """What several threads made for one line of the program is one row, and opens into the library's functions."""
         writer = Writer(places={"pool+0x7": [["main.cu", 7, "train"]]}, sources={"main.cu": "\n" * 99})
         for nth, function in enumerate(("createRing", "createTree", "createTree")):
@@ -133,7 +133,7 @@ class TestHeld(ViewTest):
         self.search().fill("cuMemCreate main.cu:7 createTree")  # as its row says
         expect(self.button("All (2)")).to_be_visible()
 
-    def test_descriptors_and_an_end(self):
+    def test_descriptors_are_listed_and_what_is_left_at_the_end(self):
         self.at("#step=7,held")
         self.page.get_by_text("Open descriptors: 1").click()
         assert re.search(r" 9, of #4, cuMemExportToShareableHandle, step 5$", self.rows("descriptors")[0][3])
@@ -141,7 +141,7 @@ class TestHeld(ViewTest):
         self.page.get_by_text("Nothing.").wait_for()
         assert self.page.locator(".vmm-held :is(h2, h3)").all_inner_texts() == ["Left at the end, step 8"]
 
-    def test_who_holds_what(self):
+    def test_it_is_listed_who_holds_what(self):
         """By line of the program, at the peak and at the end, and what a process left that ended before."""
         writer = Writer(places={}, sources={})
         for _ in range(2):
@@ -189,7 +189,7 @@ class TestHeld(ViewTest):
         self.page.go_back()
         assert (self.step(), self.held()) == (8, left)
 
-    def test_headings_and_regions(self):
+    def test_headings_and_regions_are_accessible(self):
         self.at("#step=7,held")
         self.expect_accessible(BEST_PRACTICES, least=2)
         self.page.goto(self.two.as_uri())

@@ -106,7 +106,7 @@ class TestNotebook:
         ]
         return ["".join(map(text_of, cell.outputs)) for cell in notebook.cells]
 
-    def test_call_by_call(self):
+    def test_each_cell_is_drawn_call_by_call(self):
         size = "2 * MiB"
         _, begun, ordinary, reserved, created, refused, mapped, released, again = self.run_cells(
             LOAD,
@@ -149,7 +149,7 @@ class TestNotebook:
         assert "Reservation last, 6 MiB (new)" in few  # what has changed is never left out
         assert all(len(html) < 60_000 for html in self.html)
 
-    def test_a_child_and_its_end(self):
+    def test_a_child_is_shown_and_its_end(self):
         child = BEGIN + "reserve(8 * MiB); create(2 * MiB); print(flush=True); input()"
         _, begun, alive, killed, later = self.run_cells(
             LOAD,
@@ -180,7 +180,7 @@ class TestNotebook:
                 run_sync(client.km.restart_kernel)(now=True)
                 run_sync(client.kc.wait_for_ready)(timeout=SECONDS)
 
-    def test_loaded_late_and_after_a_fault(self):
+    def test_it_may_be_loaded_late_and_after_a_fault(self):
         ptx = (
             ".version 8.0\\n.target sm_75\\n.address_size 64\\n.visible .entry wrong() "
             "{ .reg .b64 %a; .reg .b32 %b; mov.b64 %a, 64; mov.b32 %b, 1; st.global.u32 [%a], %b; ret; }"
@@ -206,7 +206,7 @@ class TestNotebook:
         assert "vmmsim notebook install" in told
         assert "Change Kernel > Python 3 on simulated GPUs (vmmsim)" in told
 
-    def test_what_cannot_be_installed(self):
+    def test_what_cannot_be_installed_is_told(self):
         assert "leave it or --real out" in self.vmmsim("install", "--real", "--gpus", "2").stderr
         done = self.vmmsim("install", "--real")
         assert done.returncode == 1

@@ -44,7 +44,7 @@ class TestStrip(ViewTest):
         box, cursor = (self.page.locator(f".vmm-{name}").bounding_box() for name in ("over", "cursor"))
         return (cursor["x"] + cursor["width"] / 2 - box["x"]) / box["width"]
 
-    def test_a_part_of_the_calls(self):
+    def test_a_part_of_the_calls_fills_the_strip(self):
         self.at("#step=20")
         whole = self.drawn()
         assert whole[:6] == [0, 0, 2, 2, 4, 4]
@@ -73,7 +73,7 @@ class TestStrip(ViewTest):
         assert self.drawn() == whole[5:25]
         assert self.page.locator(".vmm-held").is_visible()
 
-    def test_time(self):
+    def test_the_strip_goes_by_time(self):
         self.at("#step=11")
         self.button("The axis: time").click()
         assert abs(self.cursor() - 100 / (971)) < 0.005
@@ -97,7 +97,7 @@ class TestStrip(ViewTest):
         assert self.labels()[0] == "step 1 · 0 µs"
         assert not tip.is_visible(), "the pointer is elsewhere on this axis"
 
-    def test_what_is_told(self):
+    def test_the_strip_tells_of_each_step(self):
         self.at("#step=20")
         tip = self.page.locator(".vmm-strip .vmm-tip")
         self.page.mouse.move(*self.place(5.5 / CALLS))
@@ -144,7 +144,7 @@ class TestStrip(ViewTest):
         self.page.keyboard.press("ArrowRight")
         assert self.page.locator(".vmm-range").bounding_box()["width"] < 1
 
-    def test_two_runs(self):
+    def test_two_runs_have_one_scale(self):
         """One scale of memory and of calls, and the peaks one above the other; what is looked at is so in both."""
         self.at("", self.two)
         paths = self.page.locator(".vmm-both path.vmm-mapped")
@@ -164,7 +164,7 @@ class TestStrip(ViewTest):
         assert abs(one - other) < 1
         self.expect_accessible()
 
-    def test_threads_streams_and_the_launch_of_a_fault(self):
+    def test_it_shows_threads_streams_and_the_launch_of_a_fault(self):
         writer = sample.Writer()
         for thread, stream in (1, None), (7, "0x5510"), (1, None):
             writer.launch(stream, thread=thread)

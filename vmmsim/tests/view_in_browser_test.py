@@ -48,7 +48,7 @@ class TestViews(ViewTest):
 
     # --- Stepping
 
-    def test_every_control(self):
+    def test_every_control_works(self):
         self.at()
         for name, wanted, disabled in (
             ("Forward", 2, []),
@@ -68,7 +68,7 @@ class TestViews(ViewTest):
         told = f"step 6 of {self.last}: cuMemCreate; GPU 0: 2 MiB mapped, 2 MiB not mapped"
         assert slider.get_attribute("aria-valuetext") == told
 
-    def test_each_key(self):
+    def test_each_key_works(self):
         self.at()
         for key, wanted in (
             *(("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("End", self.last), ("Home", 1)),
@@ -123,7 +123,7 @@ class TestViews(ViewTest):
             self.expect_step(step)
         assert "now " in self.page.locator(".vmm-lane small").inner_text()
 
-    def test_a_fault_of_a_real_program(self):
+    def test_a_fault_of_a_real_program_is_seen(self):
         """Nothing hides it, nothing is cut without a sign of that, and what is left out has its colour."""
         recorded = pathlib.Path(__file__).resolve().parents[2] / "docs" / "recordings" / "generate.jsonl.gz"
         file, _ = self.page_of(Recording.read(recorded), "generate")
@@ -155,7 +155,7 @@ class TestViews(ViewTest):
             assert names.evaluate_all(cut) == [], f"{width} pixels: the end of a kernel's name is cut"
             assert self.page.locator(".vmm-source").bounding_box()["height"] > 70
 
-    def test_what_a_step_shows(self):
+    def test_a_step_shows_its_line_and_its_words(self):
         self.at("#step=3")
         caption = self.page.locator(".vmm-caption")
         assert caption.get_attribute("aria-live") == "polite"
@@ -184,7 +184,7 @@ class TestViews(ViewTest):
         assert "Something is mapped there" in self.page.locator(".vmm-refused-words").inner_text()
         assert self.page.locator(".vmm-caption code").first.inner_text() == "cuMemAddressFree"
 
-    def test_links_to_steps(self, subtests):
+    def test_links_lead_to_steps(self, subtests):
         for fragment, wanted in ("#step=4", 4), ("#step=", 9), ("#other", 9):  # it opens at the first refusal
             self.at(fragment)
             self.expect_step(wanted)
@@ -213,7 +213,7 @@ class TestViews(ViewTest):
         self.page.evaluate("location.hash = '#step=5'")
         self.page.wait_for_function("document.querySelector('.vmm-number').textContent.startsWith('step 5 ')")
 
-    def test_inside_another_page(self):
+    def test_it_works_inside_another_page(self):
         """As in a notebook: there is no address to write a step into."""
         text = html.escape(self.file.read_text())
         self.page.set_content(f'<html lang="en"><iframe srcdoc="{text}" width="1200" height="900"></iframe>')
@@ -223,7 +223,7 @@ class TestViews(ViewTest):
             frame.locator(f".vmm-list [data-number='{number}']").click()
             frame.get_by_text(f"step {number} of {self.last}").wait_for()
 
-    def test_the_list_of_calls(self):
+    def test_the_list_of_calls_is_searched_and_filtered(self):
         self.at()
         listed, entries = self.page.get_by_role("listbox"), self.page.get_by_role("option")
 
@@ -278,7 +278,7 @@ class TestViews(ViewTest):
         expect_listed([line["number"] for line in lines])
         assert self.button(f"All ({self.last})").get_attribute("aria-pressed") == "true"
 
-    def test_what_is_said_of_a_range(self):
+    def test_a_range_says_what_it_is(self):
         self.at("#step=5")
         tip, ranges = self.page.locator(".vmm-sight .vmm-tip"), self.page.locator(".vmm-scroll [data-about]")
         assert not tip.is_visible()
@@ -301,7 +301,7 @@ class TestViews(ViewTest):
         self.expect_step(6)
         assert self.focused("(one) => Boolean(one.closest('.vmm-scroll'))"), "a step takes the focus away"
 
-    def test_a_range_that_is_pinned(self):
+    def test_a_range_that_is_pinned_tells_its_life(self):
         self.at("#step=7")
         life = self.page.locator(".vmm-life")
         self.page.locator('.vmm-scroll [data-pin="r0:0:2097152"]').click(position={"x": 4, "y": 4})
@@ -326,7 +326,7 @@ class TestViews(ViewTest):
 
     # --- How it looks
 
-    def test_every_look(self, subtests):
+    def test_every_look_is_accessible(self, subtests):
         self.at("#step=9")
         for width in (1440, 390):
             for theme, paper in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(19, 20, 22)")):
@@ -353,7 +353,7 @@ class TestViews(ViewTest):
             assert drawn.evaluate(SCALE) == pytest.approx(scale, rel=0.001), "its size depends on words"
             self.page.keyboard.press("r")
 
-    def test_on_paper(self):
+    def test_it_prints_without_controls(self):
         self.at("#step=5")
         self.page.emulate_media(media="print", color_scheme="dark")
         box = self.page.locator(".vmm-scroll .vmm-box").first
@@ -361,7 +361,7 @@ class TestViews(ViewTest):
         assert box.is_visible()
         assert self.page.locator("button:visible, .vmm-list:visible").count() == 0
 
-    def test_what_shows_without_the_script(self):
+    def test_without_its_script_it_shows_what_matters(self):
         """What matters, and nothing to press."""
         for words, script, has_scripts in (
             ("Without scripts", "", False),
@@ -395,14 +395,14 @@ class TestViews(ViewTest):
         assert EVIL in self.page.locator(".vmm-source div").nth(2).inner_text()
         assert self.page.locator("script").count() == 2, "the steps, and what shows them"
 
-    def test_a_recording_of_nothing(self):
+    def test_a_recording_of_nothing_has_no_controls(self):
         file, _ = self.page_of(sample.Writer().recording(), "nothing")
         self.page.goto(file.as_uri())
         assert "0 calls" in self.page.locator(".vmm-about").inner_text()
         assert self.page.locator(".vmm-notes").inner_text() == "The recording has no calls."
         assert self.page.locator("button").count() == 0
 
-    def test_many_calls(self):
+    def test_many_calls_stay_fast(self):
         """4,160, as a run of two H200s with NCCL has."""
         file, found = self.page_of(sample.segments(300, 4160).recording(), "long")
         session = self.page.context.new_cdp_session(self.page)
@@ -446,7 +446,7 @@ class TestViews(ViewTest):
             }).map((text) => text.textContent)"""
             assert self.page.locator(".vmm-scroll svg rect + text + text").evaluate_all(wide) == []
 
-    def test_what_a_picture_leaves_out(self):
+    def test_what_a_picture_leaves_out_is_listed(self):
         """Of a crowd: a click lists who holds it, and all reservations."""
         self.at("#step=1000000", self.page_of(sample.crowd().recording(), "crowd")[0])
         self.page.locator("[data-unfold='memory']").click()
@@ -461,7 +461,7 @@ class TestViews(ViewTest):
         ]
         assert len(rows) == 1 + 40
 
-    def test_who_may_use_whose_memory(self):
+    def test_it_says_who_may_use_whose_memory(self):
         """The picture says it in a line, which leads to all of it."""
         file, _ = self.page_of(sample.shared_among(40).recording(), "shared")
         for number in 5, 1000000:  # from the step on that grants it

@@ -89,7 +89,7 @@ class TestView:
         self.view("--record", "it.jsonl", self.script(body))
         return self.place / "it.jsonl"
 
-    def test_simulated_machines(self, subtests):
+    def test_options_choose_the_machine(self, subtests):
         body = "number = ctypes.c_int(); cuda.cuDeviceGetCount(ctypes.byref(number)); print(number.value)\n"
         program = self.script(body)
         machine = self.place / "mine.conf"
@@ -105,7 +105,7 @@ class TestView:
                 about = json.loads((self.place / "it").read_text().splitlines()[-1])["about"]
                 assert (about["where"], about["gpus"], about["command"]) == (where, number, [program])
 
-    def test_one_that_fails(self, subtests):
+    def test_one_that_fails_is_shown(self, subtests):
         for body, status, words in (
             ("sys.exit(3)\n", 3, "my program ended with status 3"),
             ("os.kill(os.getpid(), signal.SIGSEGV)\n", 139, "my program was ended by SIGSEGV"),
@@ -116,7 +116,7 @@ class TestView:
                 self.html()
                 (self.place / "my program.html").unlink()
 
-    def test_one_that_calls_nothing(self):
+    def test_one_that_calls_nothing_has_no_view(self):
         done = self.view(sys.executable, "-c", "print(1)", status=1)
         assert re.search("^view: python.* made no call of CUDA: there is nothing to show\n$", done.err)
         done = self.view("sh", "-c", "exit 7", status=7)
@@ -156,7 +156,7 @@ class TestView:
                 os.kill(pid, 0)
                 time.sleep(0.05)
 
-    def test_interrupted(self):
+    def test_an_interrupted_program_ends_by_itself_and_is_shown(self):
         body = """
 heard, arrived = os.pipe()
 os.set_blocking(arrived, False)
@@ -175,7 +175,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         words = "1 times\nview: my program ended with status 1\nview: 3 calls of CUDA: open"
         self.expect_end(process, pid, 1, words)
 
-    def test_one_that_hangs(self):
+    def test_one_that_hangs_is_ended_and_shown(self):
         body = "for each in (signal.SIGINT, signal.SIGHUP):\n    signal.signal(each, signal.SIG_IGN)\n"
         body += "print(os.getpid(), flush=True)\n"
         process, terminal, pid = self.start(body)
@@ -184,7 +184,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         os.write(terminal, b"\x03")
         self.expect_end(process, pid, 130, "view: my program was ended by SIGINT\nview: 2 calls of CUDA: open")
 
-    def test_ended_from_outside(self, subtests):
+    def test_one_that_is_ended_from_outside_is_shown(self, subtests):
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             with subtests.test(number):
                 process, _, pid = self.start(
@@ -219,7 +219,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         done = self.view("--record", "no/file", program, status=1)
         assert "view: there is no directory no\n" in done.err
 
-    def test_no_room(self):
+    def test_no_room_is_told_and_nothing_left(self):
         limit = "ulimit -f 30; trap '' XFSZ; exec \"$@\""
         done = subprocess.run(
             ["sh", "-c", limit, "sh", *COMMAND, self.recorded()],
@@ -229,7 +229,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         assert "view: it.html cannot be written: File too large\n" in done.stderr
         assert self.files() == ["it.jsonl", "my program"]
 
-    def test_opened(self):
+    def test_a_view_is_opened_in_the_browser(self):
         browser = self.place / "browser"
         browser.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$PLACE/opened"\nexit ${FAILS:-0}\n')
         browser.chmod(0o755)
@@ -249,7 +249,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
 
     # --- Recordings
 
-    def test_the_name_of_its_view(self):
+    def test_a_view_has_the_name_of_what_it_shows(self):
         """And a recording is one wherever it may be named, as jq -S leaves it, with spaces, compressed or cut off."""
         lines = self.recorded().read_text().splitlines(keepends=True)
         text = "".join(json.dumps(json.loads(line), sort_keys=True) + "\n" for line in lines)
@@ -270,7 +270,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             self.html(name)
         self.view("--record", "sorted.jsonl", self.script())
 
-    def test_a_picture_of_a_step(self):
+    def test_a_step_becomes_a_picture(self):
         """The same drawing as in the view, and by default of the first refusal."""
         file = sample.short().write(self.place / "short.jsonl")
         for words, step in (["--step", "5"], 5), ([], 9):
@@ -301,7 +301,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         self.view("--svg", "--step", "5", file)
         assert "vmm-arrow vmm-new" not in (self.place / "short.svg").read_text()
 
-    def test_two_runs(self):
+    def test_two_runs_become_one_page(self):
         """Their strips above, their views below."""
         one, two = self.place / "one.jsonl", self.place / "two.jsonl"
         sample.timed(3, 1000).write(one)
@@ -317,7 +317,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         for words in ("<title>Two runs: one and two<", f">{peaks}<"):
             assert words in text, words
 
-    def test_what_is_no_recording(self, subtests):
+    def test_what_is_no_recording_is_told(self, subtests):
         for text, words in (
             ("", "view: it has no call of CUDA: there is nothing to show"),
             ('{"about": {}}\n', "view: it has no call of CUDA: there is nothing to show"),
@@ -332,7 +332,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
 
     # --- Arguments
 
-    def test_bad_arguments(self, subtests):
+    def test_bad_arguments_are_refused(self, subtests):
         program, file = self.script(), self.recorded()
         (self.place / "plain").write_text("text\n")
         kept = self.files()
@@ -377,7 +377,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         subprocess.run(command, input=text, text=True, check=True)
         self.patch.setenv("LD_LIBRARY_PATH", str(self.place))
 
-    def test_real_without_a_gpu(self):
+    def test_real_needs_a_gpu(self):
         self.driver(0)
         done = self.view("--real", self.script(), status=1)
         assert re.search(
@@ -385,7 +385,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         )
         assert len(done.err.splitlines()) == 1
 
-    def test_real(self):
+    def test_real_leads_to_the_recorder(self):
         """With a program in the place of the recorder: what leads to it, and what comes of it."""
         recorded = "".join(self.recorded().read_text().splitlines(keepends=True)[:2])
         (self.place / "calls").write_text(recorded)
