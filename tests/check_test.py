@@ -47,7 +47,7 @@ def test_what_holds_passes():
     assert done.stdout == "the story so far\n    cudaErrorInvalidValue\n      -> cudaErrorInvalidValue\nwent on\n"
 
 
-def test_a_failing_driver_call():  # its name comes from the driver, which may not be there
+def test_a_failing_driver_call_is_told():  # its name comes from the driver, which may not be there
     fails(
         "driver_call_fails",
         1,
@@ -55,7 +55,7 @@ def test_a_failing_driver_call():  # its name comes from the driver, which may n
     )
 
 
-def test_a_failing_runtime_call():
+def test_a_failing_runtime_call_is_told():
     fails(
         "runtime_call_fails",
         1,
@@ -66,7 +66,7 @@ def test_a_failing_runtime_call():
     )
 
 
-def test_another_answer_than_the_refusal():
+def test_another_answer_than_the_refusal_is_told():
     fails(
         "wrong_answer",
         1,
@@ -78,7 +78,7 @@ def test_another_answer_than_the_refusal():
     )
 
 
-def test_no_refusal():
+def test_a_missing_refusal_is_told():
     fails(
         "no_refusal",
         1,
@@ -91,7 +91,7 @@ def test_a_missing_requirement_is_a_skip():
     fails("requirement_missing", 77, "SKIP: needs 3 of it; get more\n")
 
 
-def test_a_broken_expectation():
+def test_a_broken_expectation_is_told():
     fails(
         "expectation_broken",
         1,
@@ -106,7 +106,7 @@ def test_the_gate_refuses_the_stub_of_a_driver():
 
 
 @pytest.mark.skipif(not VMMSIM, reason="no simulator was given")
-def test_no_code_for_this_gpu():
+def test_no_code_for_this_gpu_is_a_skip():
     """Newer PTX than the driver's, or machine code for other GPUs alone: what is there, and what to build."""
     built = " ".join(f"{it[:-1]}.{it[-1]}" for it in re.findall(r"\d+", ARCHITECTURES)) or "[0-9. ]+"
 
@@ -127,14 +127,14 @@ def test_no_code_for_this_gpu():
     assert re.search(rf"\Athe story so far\n{skip(gpu=0)}contexts: 0\n\Z", done.stdout)
 
 
-def test_arguments():
+def test_arguments_are_read():
     for given, read in [("", "size 4 full 0"), ("--size 9", "size 9 full 0"), ("--full --size 1", "size 1 full 1")]:
         assert read + "\nwent on\n" in run_case("arguments", *given.split()).stdout
     done = run_case("arguments", "--size", "3", "--help")
     assert (done.returncode, done.stdout) == (0, "the story so far\nusage: arguments\n")
 
 
-def test_bad_arguments():
+def test_bad_arguments_are_refused():
     for given, named in [
         ("--size 0", "--size 0"),
         ("--size 10", "--size 10"),

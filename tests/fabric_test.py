@@ -135,7 +135,7 @@ class TestFabric(Case):
         _, output, errors = self.end(output)
         assert "OK" not in output
 
-    def test_the_importer_is_silent(self):
+    def test_a_silent_importer_is_not_waited_for(self):
         output, _, importer = self.at_work()
         os.kill(importer, signal.SIGSTOP)
         began = time.monotonic()
@@ -160,14 +160,14 @@ class TestDoctor(Case):
                 self.start(VMMSIM, "--machine", machine, DOCTOR)
                 assert self.check(self.end(), failed) == status
 
-    def test_cliques(self):
+    def test_cliques_are_told(self):
         """A driver that knows them is asked, and NVML is not."""
         self.start(VMMSIM, "--machine", "h200x8_cuda_13_5", DOCTOR)
         result = self.end()
         assert self.check(result, None) == 0
         assert "supported, says the driver; 8 of 8 GPUs are in its multicast clique\n" in result[1]
 
-    def test_each_call_in_turn(self, subtests):
+    def test_each_call_that_fails_is_told(self, subtests):
         for fail, failed, status in (
             ("cuInit:1=CUDA_ERROR_SYSTEM_NOT_READY", "driver", 77),
             ("cuInit:1=CUDA_ERROR_UNKNOWN", "driver", 1),
@@ -212,7 +212,7 @@ class TestDoctor(Case):
         assert bool(told["remedy"]) == (status == 77)
         return status
 
-    def test_a_driver_that_hangs_or_crashes(self, subtests):
+    def test_a_driver_that_hangs_or_crashes_is_told(self, subtests):
         for how, words in ("hang", "did not end within the time-out"), ("crash", "a process was ended here"):
             with subtests.test(how):
                 self.start(DOCTOR, "--timeout", "1", LD_LIBRARY_PATH=BROKEN_DRIVER, BROKEN_DRIVER=how)

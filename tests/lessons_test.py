@@ -36,7 +36,7 @@ def without_driver(monkeypatch):
 
 
 @pytest.mark.parametrize("source", TAKING, ids=name_of)
-def test_arguments(source):
+def test_bad_arguments_are_refused_and_help_is_given(source):
     program = pathlib.Path(BUILT["build"], "bin", source.stem)
     done = start(program, "--help")
     usage = done.stdout
@@ -64,7 +64,7 @@ def line_of(source):
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=name_of)
-def test_standalone(source, tmp_path):
+def test_it_is_built_alone_by_its_line(source, tmp_path):
     """The line at the top builds it, in a copy of its directory. A main program then prints what was recorded, and the
     lines of the others beside it find what these include.
     """

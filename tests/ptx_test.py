@@ -66,7 +66,7 @@ MULTIMEM = {  # of each kernel of lesson 06: all that orders or is shared
 
 
 @pytest.mark.parametrize("program", ["multicast", "norm", "all_reduce", "one_process_a_gpu"])
-def test_multicast(program):
+def test_multicast_has_its_instructions(program):
     texts, memory = modules(program), r"multimem.*|fence.*|membar.*|ld\.(?!param|shared|global).*|atom.*|red\..*"
     for architecture, text in texts.items():
         kernels = [name[: int(length)] for length, name in re.findall(r"\.entry _Z(\d+)(\w+)", text)]
@@ -86,7 +86,7 @@ def test_multicast(program):
     skip_without(min(texts, default=90) < 90 <= max(texts, default=0), texts)
 
 
-def test_aliasing():
+def test_aliasing_has_its_fences():
     load, store = r"ld\.global\.[bu]32", r"st\.global\.[bu]32"  # not ld.global.nc, which may be stale for good
     texts, memory = modules("aliasing"), r"(ld|st)\.(?!param)|fence|membar|atom|red\."
     for text in texts.values():

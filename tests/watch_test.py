@@ -87,7 +87,7 @@ class TestView:
     def expect_view(self, name):
         assert re.search("(?s)^<!doctype html>.*</html>\\s*$", (self.place / name).read_text())
 
-    def test_a_lesson(self):
+    def test_a_lesson_runs_as_for_the_book(self):
         before = tree()
         done = self.view(CHECKOUT / "build/bin/vmm_basics")
         assert re.search(r"(?s)^\[1\].*\nOK\n$", done.stdout)
@@ -97,7 +97,7 @@ class TestView:
         assert "vmm_basics.cu" in data_of(self.place / "vmm_basics.html")["sources"]
         assert tree() == before
 
-    def test_from_the_checkout_by_a_relative_path(self):
+    def test_a_program_may_be_named_by_a_relative_path(self):
         self.view("--output", self.place / "x.html", "build/bin/vmm_basics", cwd=CHECKOUT)
         self.expect_view("x.html")
 
@@ -108,7 +108,7 @@ class TestView:
         self.expect_view("my program.html")
 
     @NEEDS_NOBODY
-    def test_no_permission(self):
+    def test_no_permission_is_told(self):
         self.place.chmod(0o555)
         done = self.view("./my program", status=1, **NOBODY)
         assert done.stderr == "view: no permission to write my program.html: name a file elsewhere with --output\n"
@@ -116,7 +116,7 @@ class TestView:
         assert "no permission to write x: name a file elsewhere with --record" in done.stderr
 
     @NEEDS_NOBODY
-    def test_a_checkout_that_is_read_only(self):
+    def test_a_checkout_may_be_read_only(self):
         paths = [CHECKOUT, *CHECKOUT.glob("**/")]
         try:
             for path in paths:
@@ -133,7 +133,7 @@ class TestView:
                 path.chmod(0o755)
             (CHECKOUT / "build/bin/vmm_basics").touch()
 
-    def test_help_and_bad_arguments(self):
+    def test_help_is_given_and_bad_arguments_refused(self):
         before = tree()
         done = self.view("--help")
         assert done.stdout.startswith("usage: ./run.sh --view [options] PROGRAM")
@@ -142,7 +142,7 @@ class TestView:
         assert "--gpus: 'x' is no number" in done.stderr
         assert (done.stdout, tree()) == ("", before)
 
-    def test_a_lesson_that_is_not_where_it_is_named(self, monkeypatch):
+    def test_a_lesson_that_is_not_where_it_is_named_is_found(self, monkeypatch):
         for word in ("vmm_basics", "build/bin/vmm_basics"):
             errors = io.StringIO()
             monkeypatch.chdir(self.place)
@@ -150,7 +150,7 @@ class TestView:
                 watch.arguments([word], Checkout())
             assert f"; there is {ROOT}/build/bin/vmm_basics" in errors.getvalue()
 
-    def test_real_without_a_recorder(self):
+    def test_real_asks_the_setup_for_a_recorder(self):
         """The set-up is asked for it; here it can make none."""
         text = "int cuInit(unsigned f) { return 0; } int cuDeviceGetCount(int* n) { return *n = 1, 0; }"
         command = ["cc", "-x", "c", "-", "-shared", "-fPIC", "-o", self.place / "libcuda.so.1"]

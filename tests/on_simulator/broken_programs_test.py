@@ -70,7 +70,7 @@ def recorded(name):
 
 
 @pytest.mark.parametrize("source", [it for it in SOURCES if it.stem.endswith("_broken")], ids=name_of)
-def test_explained(source):
+def test_mistakes_are_explained(source):
     text = text_of(BUILT["vmmsim"], f"{BUILT['build']}/bin/{source.stem}", source.stem)
     assert comparable(text) == comparable(recorded(source.stem).read_text()), f"record it if this is right:\n{text}"
 

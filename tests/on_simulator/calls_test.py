@@ -189,7 +189,7 @@ def simulated(lesson, trace):
 
 
 @pytest.mark.parametrize("file", sorted(ROOT.glob("*/recorded_calls.jsonl")), ids=lambda file: file.parent.name)
-def test_calls(file, tmp_path):
+def test_calls_are_as_recorded_on_hardware(file, tmp_path):
     lesson, recorded = file.parent, collections.defaultdict(list)
     for line in file.read_text().splitlines():
         line = {"outputs": {}, "changes": []} | json.loads(line)

@@ -37,7 +37,7 @@ def traced(program, trace, *options):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_replay(program, tmp_path):
+def test_a_trace_tells_enough_to_redraw_the_memory(program, tmp_path):
     lines, said = traced(program, tmp_path / "trace", "--gpus", "2")
     assert said == ""
     assert len(lines) >= 10
@@ -69,7 +69,7 @@ def expect_ends(lines):
     assert not +open_ones, "never closed"
 
 
-def test_explanations(tmp_path):
+def test_a_trace_explains_each_refusal(tmp_path):
     told = {}
     for option in [], ["--explain"]:
         lines, said = traced(REFUSED, tmp_path / "trace", *option)
