@@ -50,7 +50,7 @@ class Step:
 class Steps(list):
     """One Step for each call, and what is to be said of all of them."""
 
-    def __init__(self, recording: Recording):
+    def __init__(self, recording):
         super().__init__()
         self.recording, lines = recording, recording.lines
         self.machine = Machine(strict=False, sources=imports.sources(lines))
@@ -133,7 +133,9 @@ class Steps(list):
         return self.variables[key]
 
 
-steps = Steps  # of a recording
+def steps(recording: Recording) -> Steps:
+    """One Step for each call of the recording."""
+    return Steps(recording)
 
 
 def notes(recording):
