@@ -24,8 +24,6 @@ from vmmsim.view.owners import Owners
 from vmmsim.view.refusals import answered, lacking
 from vmmsim.view.words import Asked, is_refused, kernels_of
 
-DEFAULT_STREAMS = "0x0", "0x1", "0x2"  # also cudaStreamLegacy and cudaStreamPerThread
-
 
 @dataclasses.dataclass
 class Step:
@@ -149,9 +147,9 @@ def notes(recording):
 
 
 def stream_of(line):
-    """None for the default streams."""
+    """None for the default streams, of which cudaStreamLegacy and cudaStreamPerThread are two."""
     stream = line["arguments"].get("stream", line["arguments"].get("hStream"))
-    return stream if isinstance(stream, str) and stream not in DEFAULT_STREAMS else None
+    return stream if isinstance(stream, str) and stream not in ("0x0", "0x1", "0x2") else None
 
 
 def cause(line):

@@ -160,17 +160,14 @@ class Lives:
     def is_left(self, died):
         return not died or died in self.ends
 
-    def has_left(self, packed):
-        came_and_went = packed[4]
-        return self.is_left(0 if len(came_and_went) % 2 else came_and_went[-1] if came_and_went else -1)
-
-    def is_left_memory(self, packed):
-        return not packed[2] and self.has_left(packed)
+    def has_left(self, packed, is_multicast=False):
+        came_and_went = packed[4] or [-1, -1]
+        return packed[2] == is_multicast and self.is_left(0 if len(came_and_went) % 2 else came_and_went[-1])
 
     def left_memory(self):
         """Of each: (size, GPU, VMM or ORDINARY, the step that made it)."""
         for each in self.memory.values():
-            if self.is_left_memory(each):
+            if self.has_left(each):
                 yield each[0], each[1], VMM, each[4][0]
         for _, size, device, born, died, is_of_module, _ in self.all["blocks"]:
             if self.is_left(died) and not is_of_module:
@@ -181,7 +178,7 @@ class Lives:
         sizes, others = collections.Counter(), collections.Counter()
         for size, device, kind, _ in self.left_memory():
             sizes[kind, device] += size
-        others["multicast object"] = sum(each[2] and self.has_left(each) for each in self.memory.values())
+        others["multicast object"] = sum(self.has_left(each, True) for each in self.memory.values())
         for kind, noun in ("handles", "handle"), ("descriptors", "open descriptor"), ("reservations", "reservation"):
             others[noun] = sum(self.is_left(its[DIED[kind]]) for its in self.all[kind])
         return +sizes, +others
@@ -190,7 +187,7 @@ class Lives:
         """Bytes of what is left and mapped nowhere: nobody could use it any more."""
         used = {nth for _, _, _, nth, _, died, _ in self.all["mappings"] if self.is_left(died)}
         used |= {nth for _, nth, _, died in self.all["bindings"] if self.is_left(died)}
-        return sum(each[0] for nth, each in self.memory.items() if nth not in used and self.is_left_memory(each))
+        return sum(each[0] for nth, each in self.memory.items() if nth not in used and self.has_left(each))
 
     # --- For the script
     def packed(self):

@@ -12,12 +12,11 @@ ASKED = re.compile(
     r"cuMemAddressReserve\w*\s*\(\s*(?:\(\s*CUdeviceptr\s*\*\s*\)\s*)?(?:reinterpret_cast<[^>]*>\s*\(\s*)?"
     rf"&\s*{NAME}\s*\)*,"
 )
-LINES = 3  # of a call, from the one that is known
 
 
 def variable(recording, line):
     places = [place for place in recording.places(line) if place[1] and recording.source(place[0])][:2]
-    texts = ["\n".join(recording.source(file).splitlines()[row - 1 : row - 1 + LINES]) for file, row, _ in places]
+    texts = ["\n".join(recording.source(file).splitlines()[row - 1 : row + 2]) for file, row, _ in places]  # 3 lines
     found = ASKED.search(texts[0]) if texts else None
     function = re.match(r"[\w:]*", places[0][2])[0].rpartition("::")[2] if found else ""
     given = function and texts[1:] and re.match(rf".*?\b{NAME} = (?:\w+::)*{function}\(", texts[1])

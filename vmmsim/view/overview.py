@@ -18,11 +18,9 @@ from vmmsim.trace.line import ENDS
 from vmmsim.view.sizes import plural, size_text, sizes_text
 from vmmsim.view.words import alike, is_fault, is_refused
 
-LAUNCHES = "cudaLaunchKernel", "cudaGraphLaunch"
-
 
 def is_launch(line):
-    return alike(line["call"]) in LAUNCHES and not is_refused(line)
+    return alike(line["call"]) in ("cudaLaunchKernel", "cudaGraphLaunch") and not is_refused(line)
 
 
 class Held(typing.NamedTuple):
