@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 #include "check.h"
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <optional>
 #include <unordered_map>
@@ -13,11 +14,12 @@ namespace {
 constexpr uint64_t most_shared = 232448, most_constants = 65536;  // bytes of a kernel, of a module
 constexpr uint64_t most_parameters = 32764, most_parameters_before_8_1 = 4352;
 
-// A list of words, divided by spaces.
+// A list of words, divided by spaces or bars.
 bool has_word(std::string_view list, std::string_view word) {
+  const auto divides = [](char c) { return c == ' ' || c == '|'; };
   for (size_t at = list.find(word); at != list.npos; at = list.find(word, at + 1)) {
     const size_t end = at + word.size();
-    if ((at == 0 || list[at - 1] == ' ') && (end == list.size() || list[end] == ' ')) return true;
+    if ((at == 0 || divides(list[at - 1])) && (end == list.size() || divides(list[end]))) return true;
   }
   return false;
 }
@@ -40,6 +42,7 @@ bool is_floating(Type type) {
 }
 bool is_untyped(Type type) { return type >= Type::b8 && type <= Type::b128; }
 bool is_integer(Type type) { return type >= Type::u8 && type <= Type::s64; }
+bool is_signed(Type type) { return type >= Type::s8 && type <= Type::s64; }
 
 // Whether a register of one type may stand where an instruction has another.
 bool goes_with(Type reg, Type type, bool may_be_wider) {
@@ -47,38 +50,40 @@ bool goes_with(Type reg, Type type, bool may_be_wider) {
   if (may_be_wider ? bits(reg) < bits(type) : bits(reg) != bits(type)) return false;
   if (type == Type::bf16 || type == Type::bf16x2) return is_untyped(reg) || reg == type;
   if (is_untyped(reg) || is_untyped(type)) return true;
+  if (reg == Type::f16x2) return is_integer(type) || reg == type;
   return is_integer(reg) ? is_integer(type) : reg == type;
 }
 
 bool is_wide_special(std::string_view name) {
-  return name == "%clock64" || name == "%globaltimer" || name == "%current_graph_exec";
+  return name == "%clock64" || name == "%globaltimer" || name == "%current_graph_exec" || name.ends_with("_64");
 }
 
 class Checker {
  public:
-  Checker(const Module& module, const Function& function) : module_(module), function_(function) {}
+  Checker(const Module& module, const Function& function) : module_(module), function_(function) {
+    for (const auto* variables : {&function.variables, &function.parameters, &function.returns, &module.variables})
+      for (const Variable& variable : *variables) variables_.emplace(variable.name, variable.space);
+  }
 
   void check(const Instruction& i) {
     instruction_ = &i;
-    const Form& form = this->form();
-    check_modifiers(form);
+    types_.clear();
+    for (const std::string_view word : i.modifiers)
+      if (is_type(word)) types_.push_back(word);
+    const std::vector<const Form*> forms = fitting_forms();
     for (const Need& need : needs) check_need(need);
     for (const Operand& operand : i.operands) check_specials(operand);
-    for (const Choice& choice : choices)
-      if (choice.opcode == i.opcode && (choice.types.empty() || has_type_of(choice.types)) &&
-          !any_word(choice.words, [&](std::string_view word) { return has(word); }))
-        fail(std::string(choice.otherwise));
-    if (i.modifiers.size() - types_.size() > 1) check_alternatives();
-    if ((i.opcode == "atom" || i.opcode == "red") && !has("async")) check_atomic();
+    check_relations();
     if (has_word("setmaxnreg wgmma", i.opcode) && module_.target_variant != 'a')
       fail("Instruction '" + opcode() + "' not supported on .target 'sm_" + std::to_string(module_.target) + "'");
     if (i.opcode == "bra" && (i.operands.size() != 1 || i.operands[0].kind != Operand::label))
       fail("Label expected for argument 0 of instruction 'bra'");
     if (i.opcode == "mov") check_mov();
-    else if (!has("async") && !has("bulk") && form.operands != "*") check_operands(form);
+    else check_operands(forms);
+    check_spaces();
     if (i.opcode == "call") check_call();
-    if (i.opcode == "cvt") check_cvt();
-    if ((i.opcode == "ld" || i.opcode == "st") && has("param") == false) check_address();
+    if (i.opcode == "cvt") check_saturation();
+    if ((i.opcode == "ld" || i.opcode == "st") && !has("param")) check_address();
     if ((i.opcode == "shfl" || i.opcode == "vote") && !has("sync") && module_.target >= 70 && module_.version >= 64)
       fail("Instruction '" + opcode() +
            "' without '.sync' is not supported on .target sm_70 and higher from PTX ISA "
@@ -92,43 +97,84 @@ class Checker {
     const auto& all = instruction_->modifiers;
     return std::find(all.begin(), all.end(), word) != all.end();
   }
-  // The instruction's only type is one of these.
-  bool has_type_of(std::string_view list) const { return !types_.empty() && has_word(list, types_.back()); }
+  bool has_one_of(std::string_view words) const {
+    return std::ranges::any_of(instruction_->modifiers, [&](std::string_view word) { return has_word(words, word); });
+  }
 
-  const Form& form() const {
-    static const auto& all = *new std::unordered_map<std::string_view, const Form*>([] {
-      std::unordered_map<std::string_view, const Form*> by_name;
-      for (const Form& form : forms) by_name[form.opcode] = &form;
+  // The forms of the longest name that the instruction begins with, and how many modifiers belong to it.
+  struct Named {
+    const std::vector<const Form*>* forms = nullptr;
+    size_t modifiers = 0;
+  };
+  Named forms_of_name() const {
+    static const auto& all = *new std::unordered_map<std::string_view, std::vector<const Form*>>([] {
+      std::unordered_map<std::string_view, std::vector<const Form*>> by_name;
+      for (const Form& form : forms)
+        any_word(form.opcodes, [&](std::string_view name) { return by_name[name].push_back(&form), false; });
       return by_name;
     }());
-    const auto found = all.find(instruction_->opcode);
-    if (found == all.end()) fail("Not a name of any known instruction: '" + opcode() + "'");
-    return *found->second;
-  }
-
-  void check_modifiers(const Form& form) {
-    types_.clear();
-    const bool any = form.modifiers == "*";
-    for (const std::string_view word : instruction_->modifiers) {
-      if (is_type(word)) types_.push_back(word);
-      if (has_word(any ? other_words : form.modifiers, word)) continue;
-      if (is_type(word)) fail("Unexpected instruction types specified for '" + opcode() + "'");
-      const std::string quoted = "'." + std::string(word) + "'";
-      fail(has_word(other_words, word) ? "Illegal modifier " + quoted + " for instruction '" + opcode() + "'"
-                                       : "Unknown modifier " + quoted);
+    std::string name = opcode();
+    Named found;
+    for (size_t k = 0;; name += "." + std::string(instruction_->modifiers[k++])) {
+      if (const auto at = all.find(name); at != all.end()) found = {&at->second, k};
+      if (k == instruction_->modifiers.size()) break;
     }
-    if (!any && types_.size() != form.types) fail("Unexpected instruction types specified for '" + opcode() + "'");
-    for (const Choice& misfit : misfits)
-      if (!any && form.types == 1 && has_type_of(misfit.types) &&
-          any_word(misfit.words, [&](std::string_view word) { return has(word); }))
-        fail(std::string(misfit.otherwise) + " for instruction '" + opcode() + "'");
+    if (!found.forms) fail("Not a name of any known instruction: '" + name + "'");
+    return found;
   }
 
-  void check_alternatives() const {
-    for (const auto& [opcodes, words, otherwise] : alternatives)
-      if ((opcodes.empty() || has_word(opcodes, instruction_->opcode)) &&
-          std::ranges::count_if(instruction_->modifiers, [&](auto word) { return has_word(words, word); }) > 1)
-        fail(std::string(otherwise));
+  // What keeps an instruction from having a form.
+  struct Misfit {
+    size_t count = 0;
+    std::string_view word = {}, lacks = {};  // a modifier that is too many; those of which it lacks one
+  };
+  Misfit misfit(const Form& form, size_t named) const {
+    const auto& all = instruction_->modifiers;
+    std::vector<std::string_view> left(all.begin() + static_cast<std::ptrdiff_t>(named), all.end());
+    Misfit result;
+    if (form.modifiers == "*") {
+      std::erase_if(left, [](std::string_view word) { return has_word(other_words, word); });
+    } else {
+      any_word(form.modifiers, [&](std::string_view words) {
+        const bool may_lack = words.ends_with('?');
+        if (may_lack) words.remove_suffix(1);
+        const auto found = std::ranges::find_if(left, [&](std::string_view word) { return has_word(words, word); });
+        const bool is_in_order = found == left.end() || !is_type(*found) || std::none_of(left.begin(), found, is_type);
+        if (found != left.end() && is_in_order) left.erase(found);
+        else if (!may_lack) ++result.count, result.lacks = words;
+        return false;
+      });
+      std::erase_if(
+          left, [&](std::string_view word) { return has_word(repeatable, word) && std::ranges::count(all, word) > 1; });
+    }
+    result.count += left.size();
+    if (!left.empty()) result.word = left.front();
+    return result;
+  }
+
+  std::vector<const Form*> fitting_forms() const {
+    const Named named = forms_of_name();
+    std::vector<const Form*> fitting;
+    std::optional<Misfit> least;
+    for (const Form* const form : *named.forms) {
+      const Misfit found = misfit(*form, named.modifiers);
+      if (!found.count) fitting.push_back(form);
+      if (!least || found.count < least->count) least = found;
+    }
+    if (!fitting.empty()) return fitting;
+    const std::string_view word = least->word.empty() ? least->lacks.substr(0, least->lacks.find('|')) : least->word;
+    if (is_type(word)) fail("Unexpected instruction types specified for '" + opcode() + "'");
+    if (!least->word.empty()) fail("Illegal modifier '." + std::string(word) + "' for instruction '" + opcode() + "'");
+    std::string needed = "'.";
+    for (const char c : least->lacks) needed += c == '|' ? "' or '." : std::string(1, c);
+    fail(needed + "' modifier required for instruction '" + opcode() + "'");
+  }
+
+  void check_relations() const {
+    for (const auto& [opcodes, words, others, needs] : relations)
+      if (has_word(opcodes, instruction_->opcode) && has_one_of(words) && has_one_of(others) != needs)
+        fail("These modifiers " + std::string(needs ? "need others with them" : "do not go together") +
+             " for instruction '" + opcode() + "'");
   }
 
   void check_need(const Need& need) const {
@@ -183,6 +229,7 @@ class Checker {
   }
 
   // --- Operands
+  Type type_of(const Operand& reg) const { return function_.registers[static_cast<size_t>(reg.index)]; }
   Type type_at(size_t place) const { return place < types_.size() ? type_named(types_[place]) : Type::none; }
   static Type twice(Type type) {
     switch (type) {
@@ -194,56 +241,139 @@ class Checker {
     }
   }
 
-  bool fits(const Operand& operand, Type type, bool may_be_wider) const {
-    if (type == Type::none) return true;  // one whose registers are not known here
+  // A register or constant of a type.
+  bool fits(const Operand& operand, Type type, bool may_be_wider = false) const {
+    if (operand.address || !operand.name.empty()) return false;
+    if (operand.negated && type != Type::pred) return false;
     switch (operand.kind) {
       case Operand::reg:
-        return operand.index < 0 ||
-               goes_with(function_.registers[static_cast<size_t>(operand.index)], type, may_be_wider);
+        return operand.index >= 0 && (type == Type::none || goes_with(type_of(operand), type, may_be_wider));
       case Operand::integer: return !is_floating(type);
-      case Operand::floating: return !is_integer(type) && type != Type::pred;
-      case Operand::label: return false;
-      case Operand::list:
-        return std::all_of(operand.elements.begin(), operand.elements.end(),
-                           [&](const Operand& element) { return fits(element, type, may_be_wider); });
-      default: return true;
+      case Operand::floating: return type == Type::f32 || type == Type::f64 || type == Type::b32 || type == Type::b64;
+      default: return false;
     }
   }
-  bool fits(const Operand& operand, char letter) const {
+  bool is_sink(const Operand& operand) const {
+    return operand.kind == Operand::reg && operand.index < 0 && !operand.address;
+  }
+  // As many as .v2 says.
+  bool all_fit(const Operand& operand, Type type, bool may_be_wider, bool may_sink = true) const {
     const size_t count = has("v2") ? 2 : has("v4") ? 4 : has("v8") ? 8 : 1;
-    const bool is_list = operand.kind == Operand::list && !operand.address;
-    if (letter == 'D' || letter == 'S') {
-      if (is_list ? operand.elements.size() != count : count > 1) return false;
-    } else if (is_list && letter != 'q' && letter != 'x' && letter != 'a') {
-      return false;
-    }
+    if (count == 1) return fits(operand, type, may_be_wider);
+    return is_list(operand) && operand.elements.size() == count &&
+           std::ranges::all_of(operand.elements, [&](const Operand& element) {
+             return (may_sink && is_sink(element)) || fits(element, type, may_be_wider);
+           });
+  }
+  // Two results, "r|p".
+  bool two_fit(const Operand& operand, Type first, bool may_sink) const {
+    return is_list(operand) && operand.elements.size() == 2 &&
+           (fits(operand.elements[0], first) || (may_sink && is_sink(operand.elements[0]))) &&
+           (fits(operand.elements[1], Type::pred) || is_sink(operand.elements[1]));
+  }
+  // A part of a register, for video.
+  bool part_fits(Operand operand) const {
+    if (operand.kind != Operand::reg && operand.kind != Operand::integer) return false;
+    operand.name.clear();
+    operand.negated &= instruction_->opcode != "vmad";
+    return fits(operand, Type::u32);
+  }
+  static bool is_list(const Operand& operand) { return operand.kind == Operand::list && !operand.address; }
+  static bool is_constant(const Operand& operand) { return operand.kind == Operand::integer && !operand.address; }
+  bool is_word(const Operand& operand) const {
+    return fits(operand, Type::u32) && (operand.kind != Operand::reg || type_of(operand) != Type::f16x2);
+  }
+  static bool is_name(const Operand& operand) { return operand.kind == Operand::symbol && !operand.address; }
+
+  bool fits(const Operand& operand, char letter) const {
+    const Type first = type_at(0), last = type_at(types_.size() - 1);
     switch (letter) {
-      case 't': return fits(operand, type_at(types_.size() - 1), false);
-      case 'd': return fits(operand, type_at(0), false);
-      case 's': return fits(operand, type_at(types_.size() - 1), false);
-      case 'D': return fits(operand, type_at(0), true);
-      case 'S': return fits(operand, type_at(types_.size() - 1), true);
-      case 'w': return fits(operand, twice(type_at(types_.size() - 1)), false);
-      case 'r': return fits(operand, Type::u32, false);
-      case 'p':
-      case 'q': return fits(operand, Type::pred, false);
-      case 'a': return operand.address;
+      case 't':
+      case 's': return fits(operand, last);
+      case 'd': return fits(operand, first);
+      case 'D': return all_fit(operand, first, true);
+      case 'S': return all_fit(operand, last, true, false);
+      case 'v': return all_fit(operand, last, false);
+      case 'T': return is_sink(operand) || all_fit(operand, last, false);
+      case 'w': return fits(operand, twice(last));
+      case 'r':
+      case 'u': return is_word(operand);
+      case 'n': return is_word(operand) && (!is_constant(operand) || operand.value < 16);
+      case 'g': return is_word(operand) && (!is_constant(operand) || operand.value % 32 == 0);
+      case 'e': return is_word(operand) && (!is_constant(operand) || operand.value < 256);
+      case 'o': return is_word(operand) && (!is_constant(operand) || operand.value < 2);
+      case 'z': return is_word(operand) && (!is_constant(operand) || operand.value % 16 == 0);
+      case 'h': return fits(operand, Type::u16);
+      case 'l': return fits(operand, Type::u64);
+      case 'f': return fits(operand, Type::f32);
+      case 'p': return fits(operand, Type::pred);
+      case 'q': return fits(operand, Type::pred) || two_fit(operand, Type::pred, true);
+      case 'R': return fits(operand, Type::b32) || two_fit(operand, Type::b32, false);
+      case 'E': return two_fit(operand, Type::b32, true);
+      case 'L': return is_sink(operand) || fits(operand, Type::u64);
+      case 'i': return is_word(operand) || fits(operand, Type::u64);
+      case 'b': return operand.kind == Operand::reg && is_word(operand);
+      case 'V': return part_fits(operand);
+      case 'Q': return operand.kind == Operand::reg && part_fits(operand);
+      case 'c': return operand.kind == Operand::special || fits(operand, last, true);
+      case 'm': return is_name(operand) || fits(operand, last);
+      case 'N': return is_name(operand);
+      case 'k': return is_constant(operand);
+      case '4': return is_constant(operand) && (operand.value == 4 || operand.value == 8 || operand.value == 16);
+      case '6': return is_constant(operand) && operand.value == 16;
+      case '8': return is_constant(operand) && operand.value == 128;
+      case '_': return is_sink(operand);
+      case 'a':
+      case 'A': return operand.address;
       default: return true;
     }
   }
 
-  void check_operands(const Form& form) const {
+  bool all_fit(std::string_view letters) const {
     const auto& operands = instruction_->operands;
-    const bool is_wide = has("wide");
-    const bool any = any_word(form.operands, [&](std::string_view letters) {
-      if (letters.size() != operands.size() || is_wide != (letters.find('w') != letters.npos)) return false;
-      return std::equal(operands.begin(), operands.end(), letters.begin(),
-                        [&](const Operand& operand, char letter) { return fits(operand, letter); });
-    });
-    if (!any && !(operands.empty() && form.operands == " "))
-      fail("Arguments mismatch for instruction '" + opcode() + "'");
-    const bool has_result = !operands.empty() && form.types > 0 && !operands[0].address && instruction_->opcode != "st";
-    if (has_result && operands[0].kind != Operand::reg && operands[0].kind != Operand::list && form.operands[0] != 'x')
+    std::string all(letters);
+    for (const auto& [opcodes, words, operand] : further_operands)
+      if ((opcodes.empty() || has_word(opcodes, instruction_->opcode)) && has_one_of(words)) all += operand;
+    return std::ranges::equal(operands, all,
+                              [&](const Operand& operand, char letter) { return fits(operand, letter); });
+  }
+  // What a name means lies where the instruction looks for it. Of two spaces the first two operands have one each.
+  void check_spaces() const {
+    std::vector<std::string_view> spaces;
+    for (const std::string_view word : instruction_->modifiers)
+      if (has_word("global const local param param::entry param::func shared shared::cta shared::cluster", word))
+        spaces.push_back(word.substr(0, word.find(':')));
+    const bool takes_names = has_word("cvta mapa getctarank", instruction_->opcode);
+    if (takes_names && instruction_->opcode != "cvta") spaces = {"shared"};
+    for (size_t k = 0; k < instruction_->operands.size(); ++k) {
+      const Operand& operand = instruction_->operands[k];
+      if (operand.kind != Operand::symbol || !(operand.address || takes_names)) continue;
+      const auto variable = variables_.find(operand.name);
+      if (variable == variables_.end()) continue;
+      const std::string_view its = name_of(variable->second);
+      const std::string_view wanted = spaces.size() < 2 ? "" : k < 2 ? spaces[k] : "shared";
+      const bool fits =
+          spaces.empty() ? its != "const" && its != "param" : its == (spaces.size() == 1 ? spaces[0] : wanted);
+      if (!fits) fail("State space mismatch between instruction and address in instruction '" + opcode() + "'");
+    }
+  }
+  static std::string_view name_of(Space space) {
+    constexpr std::string_view names[] = {"generic", "global", "shared", "local", "const", "param"};
+    return names[static_cast<size_t>(space)];
+  }
+
+  void check_operands(const std::vector<const Form*>& forms) const {
+    const auto takes = [&](const Form* form) {
+      if (form->operands == "*") return true;
+      if (form->operands == " ") return instruction_->operands.empty();
+      return any_word(form->operands, [&](std::string_view letters) { return all_fit(letters); });
+    };
+    const auto form = std::ranges::find_if(forms, takes);
+    if (form == forms.end()) fail("Arguments mismatch for instruction '" + opcode() + "'");
+    const std::string_view letters = (*form)->operands;
+    const auto& operands = instruction_->operands;
+    const bool has_result = !letters.empty() && !std::strchr(" *aAxungozk_", letters[0]);
+    if (has_result && ((operands[0].kind != Operand::reg && operands[0].kind != Operand::list) || operands[0].negated))
       fail("Result register required for instruction '" + opcode() + "'");
   }
 
@@ -251,28 +381,26 @@ class Checker {
   void check_mov() const {
     const auto& operands = instruction_->operands;
     const Type type = type_at(0);
-    const auto is_list = [](const Operand& operand) { return operand.kind == Operand::list; };
     bool is_right = operands.size() == 2 && !operands[0].address && !operands[1].address;
     if (is_right && operands[0].kind == Operand::special)
       fail("Read-only special register cannot be destination argument");
     if (is_right && operands[0].kind != Operand::reg && !is_list(operands[0]))
       fail("Result register required for instruction 'mov'");
     const bool is_vector = has("v2") || has("v4");
+    const bool is_whole = is_integer(type) || (is_untyped(type) && type != Type::b128);
     if (is_right && (is_vector || (is_list(operands[0]) && is_list(operands[1])))) {
       is_right = is_vector && is_list(operands[0]) && is_list(operands[1]);
     } else if (is_right) {
       for (const Operand& operand : operands)
-        is_right &= is_list(operand) ? has_bits(operand, type) : fits(operand, type, false);
+        is_right &= is_list(operand)
+                        ? is_untyped(type) && has_bits(operand, type)
+                        : fits(operand, type) || operand.kind == Operand::special || (is_whole && is_name(operand));
       const Operand& from = operands[1];
-      if (from.kind == Operand::special && from.name != "%gridid")
-        is_right &= is_wide_special(from.name) == (bits(type) == 64);
+      if (from.name == "%is_explicit_cluster") is_right &= type == Type::pred;
+      else if (from.kind == Operand::special && from.name != "%gridid")
+        is_right &= is_whole && is_wide_special(from.name) == (bits(type) == 64);
     }
     if (!is_right) fail("Arguments mismatch for instruction 'mov'");
-  }
-  void check_atomic() const {
-    for (const auto& [operation, types] : atomic_types)
-      if (has(operation) && !has_type_of(types))
-        fail("Operation ." + std::string(operation) + " requires another type for instruction '" + opcode() + "'");
   }
   bool has_bits(const Operand& list, Type type) const {  // all elements together
     unsigned sum = 0;
@@ -283,19 +411,13 @@ class Checker {
     return sum == bits(type);
   }
 
-  void check_cvt() const {
-    if (types_.size() != 2 || has("pack") || instruction_->operands.size() != 2) return;
+  // What saturates could else lose something.
+  void check_saturation() const {
     const Type to = type_at(0), from = type_at(1);
-    const bool rounds_to_integer = has("rni") || has("rzi") || has("rmi") || has("rpi");
-    const bool rounds = rounds_to_integer || has("rn") || has("rz") || has("rm") || has("rp");
-    if (is_integer(to) && is_integer(from) && rounds) fail("Illegal rounding modifier for instruction 'cvt'");
-    const bool to_float = to == Type::f32 || to == Type::f64 || to == Type::f16;
-    const bool from_float = from == Type::f32 || from == Type::f64 || from == Type::f16;
-    const bool needs = (is_integer(to) && from_float) || (to_float && is_integer(from)) ||
-                       (to_float && from_float && bits(to) < bits(from));
-    if (needs && !rounds) fail("Rounding modifier required for instruction 'cvt'");
-    if (to_float && from_float && bits(to) >= bits(from) && rounds && !rounds_to_integer)
-      fail("Illegal rounding modifier for instruction 'cvt'");
+    if (!has("sat") || has("pack") || !is_integer(to) || !is_integer(from)) return;
+    const bool keeps_sign =
+        is_signed(to) == is_signed(from) ? bits(to) >= bits(from) : is_signed(to) && bits(to) > bits(from);
+    if (keeps_sign) fail("Illegal modifier '.sat' for instruction 'cvt'");
   }
 
   // Addresses have 64 bits, but for those in spaces of their own.
@@ -314,6 +436,7 @@ class Checker {
 
   const Module& module_;
   const Function& function_;
+  std::unordered_map<std::string_view, Space> variables_;  // that the function knows
   const Instruction* instruction_ = nullptr;
   std::vector<std::string_view> types_;  // among the instruction's modifiers
 };

@@ -7,171 +7,370 @@ namespace ptx {
 
 // --- What instructions there are -------------------------------------------------------------------------------------
 
-// The modifiers that an instruction may have, and its operands, each a letter; several ways are divided by a space:
-//   t  of the instruction's type        d, s  of its first and its last type      D, S  the same or wider
-//   w  twice as wide as its type        r     of 32 bits, an integer               p     a predicate
-//   q  one or two predicates            a     an address                           x     anything
-// "*" as modifiers: all that there are; as operands: whatever. `types`: how many there are among the modifiers; of
-// what has "*" as modifiers it does not count.
+// `opcodes`: with the modifiers that belong to the name, the longest that fits counts. Each of `modifiers` is what an
+// instruction has one of, "a|b", or one at most, "a|b?"; the order is free, but for that of types. The operands are a
+// letter each; several ways are divided by a space:
+//   t, d, s  of the instruction's type, of its first, of its last     D, S  the same or wider    w  twice as wide
+//   v  of its type, as many as .v2 says        T  the same, or the sink as a result
+//   r  of 32 bits, an integer                  b  the same, no constant
+//   u  r that is no result                     n, g, e, o, z  the same, but a constant is below 16, a multiple of 32,
+//                                                             below 256, 0 or 1, a multiple of 16
+//   h, l, i  of 16 bits, of 64, of 32 or 64    f  of f32
+//   p  a predicate    q  or two of them        R  r or r|p      E  r|p or _|p     L  l or the sink    _  the sink
+//   V  r of which it may take a part           Q  V, but no constant
+//   a  an address                              A  one of which it does not matter how wide it is
+//   c  S or a special register                 m  t or a name   N  a name
+//   k  a constant                              4, 6, 8  the constant 4, 8 or 16; 16; 128      x  anything
+// "*" as modifiers: all that there are; as operands: whatever.
 struct Form {
-  std::string_view opcode, modifiers, operands;
-  unsigned types = 1;
+  std::string_view opcodes, modifiers, operands;
 };
 
-#define INTEGERS " u16 u32 u64 s16 s32 s64"
-#define BITS " b16 b32 b64"
-#define HALVES " f16 f16x2 bf16 bf16x2"
-#define FLOATS " f32 f64"
-#define ROUNDING " rn rz rm rp"
-#define COMPARISONS " eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan"
-#define CACHE                                                                                                    \
-  " ca cg cs lu cv wb wt nc L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate" \
-  " L2::evict_normal L2::evict_first L2::evict_last L2::64B L2::128B L2::256B L2::cache_hint"
-#define SPACES " global shared local const param generic shared::cta shared::cluster param::entry param::func"
-#define ORDER " weak volatile relaxed acquire release acq_rel sc mmio cta cluster gpu sys"
-#define VECTORS " v2 v4 v8"
-#define VIDEO " u32 s32 sat add min max"
+#define INTEGERS "u16|u32|u64|s16|s32|s64"
+#define WORDS "u32|u64|s32|s64"
+#define BITS "b16|b32|b64"
+#define HALVES "f16|f16x2"
+#define BHALVES "bf16|bf16x2"
+#define ALL_HALVES HALVES "|" BHALVES
+#define ROUNDING "rn|rz|rm|rp"
+#define INTEGRAL "rni|rzi|rmi|rpi"
+#define ORDERED "eq|ne|lt|le|gt|ge"
+#define UNORDERED ORDERED "|equ|neu|ltu|leu|gtu|geu|num|nan"
+#define SCOPE "cta|cluster|gpu|sys"
+#define SHARED "shared|shared::cta|shared::cluster"
+#define L1 "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"
+#define L2 "L2::64B|L2::128B|L2::256B"
+#define HINT "L2::cache_hint?"
+#define EVICTION \
+  "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged L2::evict_first|L2::evict_unchanged?"
+#define ONE_IN_MEMORY "b8|u8|s8|b128|" BITS "|" INTEGERS "|f32|f64"
+#define IN_MEMORY "v2|v4|v8? " ONE_IN_MEMORY
+#define VIDEO "u32|s32 u32|s32 u32|s32 "
+
+// What atom, red and their like combine; `how` is what each has, `operands` that of one element or of several.
+#define REDUCTIONS(opcode, how, operands)                                                     \
+  {opcode, how " add|min|max u32|s32|u64", operands}, {opcode, how " min|max s64", operands}, \
+      {opcode, how " add f32|f64", operands}, {                                               \
+    opcode, how " and|or|xor b32|b64", operands                                               \
+  }
+#define VECTOR_REDUCTIONS(opcode, how, of_halves, operands)                                                       \
+  {opcode, how " v2|v4 add f32", operands}, {opcode, how of_halves " v2|v4|v8 add|min|max f16|bf16", operands}, { \
+    opcode, how of_halves " v2|v4 add|min|max f16x2|bf16x2", operands                                             \
+  }
+#define ATOMICS(opcode, how, operands)                                       \
+  REDUCTIONS(opcode, how, operands), {opcode, how " inc|dec u32", operands}, \
+      {opcode, how " add noftz " ALL_HALVES, operands}, VECTOR_REDUCTIONS(opcode, how, " noftz", operands)
+#define AT SCOPE "? global|" SHARED "? " HINT
+#define MULTIMEM SCOPE "? global?"
+#define TO_CLUSTER "mbarrier::complete_tx::bytes"
 
 constexpr Form forms[] = {
-    {"abs", "s16 s32 s64 ftz" HALVES FLOATS, "tt"},
+    {"abs neg", "s16|s32|s64", "tt"},
+    {"abs neg", "ftz? f32|" HALVES, "tt"},
+    {"abs neg", "f64|" BHALVES, "tt"},
     {"activemask", "b32", "t"},
-    {"add", "sat cc ftz u16x2 s16x2 f32x2" INTEGERS HALVES FLOATS ROUNDING, "ttt"},
-    {"addc", "cc u32 s32 u64 s64", "ttt"},
-    {"alloca", "u32 u64", "*"},
-    {"and", "pred" BITS, "ttt"},
-    {"applypriority", "*", "*", 0},
-    {"atom", "*", "*"},
-    {"bar", "*", "*"},
-    {"barrier", "*", "*"},
-    {"bfe", "u32 u64 s32 s64", "ttrr"},
-    {"bfi", "b32 b64", "tttrr"},
-    {"bfind", "u32 u64 s32 s64 shiftamt", "rt"},
-    {"bmsk", "clamp wrap b32", "rrr"},
-    {"bra", "uni", "x", 0},
-    {"brev", "b32 b64", "tt"},
-    {"brkpt", "", " ", 0},
-    {"brx", "idx uni", "*", 0},
-    {"call", "uni", "*", 0},
-    {"clusterlaunchcontrol", "*", "*"},
-    {"clz", "b32 b64", "rt"},
+    {"add sub", INTEGERS, "ttt"},
+    {"add sub", "sat s32", "ttt"},
+    {"add sub", "cc " WORDS, "ttt"},
+    {"add min max", "u16x2|s16x2", "bbb"},
+    {"add sub mul", ROUNDING "? ftz? sat? f32", "ttt"},
+    {"add sub mul", ROUNDING "? f64", "ttt"},
+    {"add sub mul", "rn? ftz? sat? " HALVES, "ttt"},
+    {"add sub mul", "rn? " BHALVES, "ttt"},
+    {"add sub mul", ROUNDING "? ftz? f32x2", "lll"},
+    {"addc subc", "cc? " WORDS, "ttt"},
+    {"alloca", "u32|u64", "*"},
+    {"and or xor", "pred|" BITS, "ttt"},
+    {"applypriority", "global? L2::evict_normal", "a8"},
+    ATOMICS("atom", "relaxed|acquire|release|acq_rel? " AT, "Tav"),
+    {"atom", "relaxed|acquire|release|acq_rel? " AT " exch b32|b64|b128", "Tav"},
+    {"atom", "relaxed|acquire|release|acq_rel? " SCOPE "? global|" SHARED "? cas b128|" BITS, "Tavv"},
+    {"bar.sync bar.cta.sync", "", "n ng"},
+    {"bar.arrive bar.cta.arrive", "", "ng"},
+    {"bar.red bar.cta.red", "popc u32", "rnp rngp"},
+    {"bar.red bar.cta.red", "and|or pred", "pnp pngp"},
+    {"bar.warp.sync", "", "u"},
+    {"barrier.sync barrier.cta.sync", "aligned?", "n ng"},
+    {"barrier.arrive barrier.cta.arrive", "aligned?", "ng"},
+    {"barrier.red barrier.cta.red", "aligned? popc u32", "rnp rngp"},
+    {"barrier.red barrier.cta.red", "aligned? and|or pred", "pnp pngp"},
+    {"barrier.cluster.arrive", "release|relaxed? aligned?", " "},
+    {"barrier.cluster.wait", "acquire? aligned?", " "},
+    {"bfe", WORDS, "ttee"},
+    {"bfi", "b32|b64", "tttee"},
+    {"bfind", "shiftamt? " WORDS, "rt"},
+    {"bmsk", "clamp|wrap b32", "rrr"},
+    {"bra", "uni?", "x"},
+    {"brev", "b32|b64", "tt"},
+    {"brkpt exit trap", "", " "},
+    {"brx.idx", "uni?", "uN"},
+    {"call", "uni?", "*"},
+    {"clz popc", "b32|b64", "rt"},
     {"cnot", BITS, "tt"},
-    {"copysign", FLOATS, "ttt"},
-    {"cos", "approx ftz f32", "tt"},
-    {"cp", "*", "*"},
-    {"createpolicy", "*", "*"},
-    {"cvt", "*", "DS xxx xxxx xxxxx", 2},
-    {"cvta", "*", "*"},
-    {"discard", "*", "*", 0},
-    {"div", "approx full ftz" INTEGERS FLOATS ROUNDING, "ttt"},
-    {"dp2a", "lo hi u32 s32", "rrrr", 2},
-    {"dp4a", "u32 s32", "rrrr", 2},
-    {"elect", "sync", "*", 0},
-    {"ex2", "approx ftz f32" HALVES, "tt"},
-    {"exit", "", " ", 0},
-    {"fence", "*", "*", 0},
-    {"fma", "ftz sat relu oob f32x2" HALVES FLOATS ROUNDING, "tttt"},
-    {"fns", "b32", "rrrr"},
-    {"getctarank", "*", "*"},
-    {"griddepcontrol", "launch_dependents wait", " ", 0},
-    {"isspacep", SPACES, "px", 0},
-    {"istypep", "texref samplerref surfref", "px", 0},
-    {"ld", CACHE SPACES ORDER VECTORS INTEGERS BITS FLOATS " b8 u8 s8 b128 unified", "Da Dax"},
-    {"ldmatrix", "*", "*"},
-    {"ldu", "global" VECTORS INTEGERS BITS FLOATS " b8 u8 s8 b128", "Da"},
-    {"lg2", "approx ftz f32", "tt"},
-    {"lop3", "*", "*"},
-    {"mad", "lo hi wide sat cc ftz" INTEGERS FLOATS ROUNDING, "tttt wttw"},
-    {"mad24", "lo hi sat u32 s32", "tttt"},
-    {"madc", "lo hi cc u32 s32 u64 s64", "tttt"},
-    {"mapa", "*", "*"},
-    {"match", "any all sync b32 b64", "*"},
-    {"max", "relu ftz NaN xorsign abs u16x2 s16x2" INTEGERS HALVES FLOATS, "ttt tttt"},
-    {"mbarrier", "*", "*"},
-    {"membar", "*", "*", 0},
-    {"min", "relu ftz NaN xorsign abs u16x2 s16x2" INTEGERS HALVES FLOATS, "ttt tttt"},
-    {"mma", "*", "*"},
-    {"mov", "pred b128" VECTORS INTEGERS BITS FLOATS HALVES, "*"},
-    {"movmatrix", "*", "*"},
-    {"mul", "lo hi wide ftz sat f32x2" INTEGERS HALVES FLOATS ROUNDING, "ttt wtt"},
-    {"mul24", "lo hi u32 s32", "ttt"},
-    {"multimem", "*", "*"},
-    {"nanosleep", "u32", "x"},
-    {"neg", "s16 s32 s64 ftz" HALVES FLOATS, "tt"},
-    {"not", "pred" BITS, "tt"},
-    {"or", "pred" BITS, "ttt"},
-    {"pmevent", "mask", "x", 0},
-    {"popc", "b32 b64", "rt"},
-    {"prefetch", "*", "a", 0},
-    {"prefetchu", "L1", "a", 0},
-    {"prmt", "b32 f4e b4e rc8 ecl ecr rc16", "rrrr"},
-    {"rcp", "approx ftz" FLOATS ROUNDING, "tt"},
-    {"red", "*", "*"},
-    {"redux", "*", "*"},
+    {"copysign", "f32|f64", "ttt"},
+    {"cos sin lg2", "approx ftz? f32", "tt"},
+    {"cp.async.ca.shared.global cp.async.ca.shared::cta.global", L2 "? " HINT, "AA4 AA4u AA4p"},
+    {"cp.async.cg.shared.global cp.async.cg.shared::cta.global", L2 "? " HINT, "AA6 AA6u AA6p"},
+    {"cp.async.commit_group cp.async.wait_all cp.async.bulk.commit_group", "", " "},
+    {"cp.async.wait_group", "", "k"},
+    {"cp.async.bulk.wait_group", "read?", "k"},
+    {"cp.async.mbarrier.arrive", "noinc? shared|shared::cta? b64", "A"},
+    {"cp.async.bulk.shared::cluster.global", TO_CLUSTER " multicast::cluster? " HINT, "AAzA"},
+    {"cp.async.bulk.shared::cta.global", TO_CLUSTER " " HINT, "AAzA"},
+    {"cp.async.bulk.shared::cluster.shared::cta", TO_CLUSTER, "AAzA"},
+    {"cp.async.bulk.global.shared::cta", "bulk_group cp_mask? " HINT, "AAz"},
+    {"cp.async.bulk.prefetch.L2.global", HINT, "Az"},
+    {"cp.async.bulk.tensor cp.async.bulk.prefetch.tensor cp.reduce.async.bulk.tensor", "*", "*"},
+    REDUCTIONS("cp.reduce.async.bulk.global.shared::cta", "bulk_group " HINT, "AAz"),
+    {"cp.reduce.async.bulk.global.shared::cta", "bulk_group " HINT " inc|dec u32", "AAz"},
+    {"cp.reduce.async.bulk.global.shared::cta", "bulk_group " HINT " add noftz f16|bf16", "AAz"},
+    {"cp.reduce.async.bulk.global.shared::cta", "bulk_group " HINT " min|max f16|bf16", "AAz"},
+    {"cp.reduce.async.bulk.shared::cluster.shared::cta", TO_CLUSTER " add|min|max u32|s32", "AAzA"},
+    {"cp.reduce.async.bulk.shared::cluster.shared::cta", TO_CLUSTER " inc|dec u32", "AAzA"},
+    {"cp.reduce.async.bulk.shared::cluster.shared::cta", TO_CLUSTER " add u64", "AAzA"},
+    {"cp.reduce.async.bulk.shared::cluster.shared::cta", TO_CLUSTER " and|or|xor b32", "AAzA"},
+    {"createpolicy.fractional", EVICTION " b64", "l lf"},
+    {"createpolicy.range", "global? " EVICTION " b64", "lauu"},
+    {"createpolicy.cvt.L2", "b64", "ll"},
+    {"cvt", "sat? u8|s8|" INTEGERS " u8|s8|" INTEGERS, "Dc"},
+    {"cvt", INTEGRAL " ftz? sat? u8|s8|" INTEGERS " f32", "DS"},
+    {"cvt", INTEGRAL " sat? u8|s8|" INTEGERS " f16|f64", "DS"},
+    {"cvt", INTEGRAL " " INTEGERS " bf16", "ds"},
+    {"cvt", ROUNDING " sat? f16|f64 u8|s8|" INTEGERS, "DS"},
+    {"cvt", ROUNDING " ftz? sat? f32 u8|s8|f64|" INTEGERS, "DS"},
+    {"cvt", ROUNDING " bf16 f64|" INTEGERS, "ds"},
+    {"cvt", ROUNDING " sat? f16 f64", "DS"},
+    {"cvt", ROUNDING " ftz? sat? f16 f32", "DS"},
+    {"cvt", "rn|rz relu? satfinite? f16 f32", "DS"},
+    {"cvt", "rn|rz relu? satfinite? bf16 f32", "ds"},
+    {"cvt", ROUNDING " ftz? bf16 f32", "ds"},
+    {"cvt", ROUNDING "? f64|f16 bf16", "ds"},
+    {"cvt", ROUNDING "? bf16 f16", "ds"},
+    {"cvt", ROUNDING "? ftz? f32 bf16", "ds"},
+    {"cvt", "ftz? sat? f32 f16", "DS"},
+    {"cvt", "ftz? sat? f64 f32", "DS"},
+    {"cvt", "sat? f64 f16", "DS"},
+    {"cvt", INTEGRAL "? ftz? sat? f32 f32", "DS"},
+    {"cvt", INTEGRAL "? sat? f16 f16", "DS"},
+    {"cvt", INTEGRAL "? sat? f64 f64", "DS"},
+    {"cvt", INTEGRAL "? bf16 bf16", "ds"},
+    {"cvt", "rn|rz relu? satfinite? f16x2|bf16x2 f32", "dss"},
+    {"cvt", "rn|rz relu? tf32 f32", "bs"},
+    {"cvt", "rna satfinite? tf32 f32", "bs"},
+    {"cvt", "rn relu? satfinite e4m3x2|e5m2x2 f32", "dss"},
+    {"cvt", "rn relu? satfinite e4m3x2|e5m2x2 f16x2", "ds"},
+    {"cvt", "rn relu? f16x2 e4m3x2|e5m2x2", "ds"},
+    {"cvt.pack", "sat u16|s16 s32", "rrr"},
+    {"cvt.pack", "sat u8|s8|u4|s4|u2|s2 s32 b32", "rrrr"},
+    {"cvta", "global|local|const|param|param::entry|" SHARED " u32|u64", "tm"},
+    {"cvta.to", "global|local|const|param|param::entry|" SHARED " u32|u64", "tt"},
+    {"discard", "global? L2", "a8"},
+    {"div", INTEGERS, "ttt"},
+    {"div", "approx|" ROUNDING " ftz? f32", "ttt"},
+    {"div.full", "ftz? f32", "ttt"},
+    {"div", ROUNDING " f64", "ttt"},
+    {"dp2a.lo dp2a.hi dp4a", "u32|s32 u32|s32", "rdsr"},
+    {"elect", "sync", "Eu"},
+    {"ex2", "approx ftz? f32", "tt"},
+    {"ex2", "approx " HALVES, "tt"},
+    {"ex2", "approx ftz " BHALVES, "tt"},
+    {"fence", "sc|acq_rel|acquire|release? " SCOPE, " "},
+    {"fence", "mbarrier_init release cluster", " "},
+    {"fence fence.proxy.async::generic",
+     "acquire|release sync_restrict::shared::cta|sync_restrict::shared::cluster cluster", " "},
+    {"fence.proxy.alias membar.proxy.alias", "", " "},
+    {"fence.proxy.async", "global|shared::cta|shared::cluster?", " "},
+    {"fence.proxy.tensormap::generic", "acquire " SCOPE, "a8"},
+    {"fence.proxy.tensormap::generic", "release " SCOPE, " "},
+    {"fma mad", ROUNDING " ftz? sat? f32", "tttt"},
+    {"fma mad", ROUNDING " f64", "tttt"},
+    {"fma", "rn ftz? sat|relu? " HALVES, "tttt"},
+    {"fma", ROUNDING " relu? " BHALVES, "tttt"},
+    {"fma", "rn oob relu|sat? " ALL_HALVES, "tttt"},
+    {"fma", ROUNDING " ftz? f32x2", "llll"},
+    {"fns", "b32", "tttt"},
+    {"getctarank", "shared::cluster? u32|u64", "rm"},
+    {"griddepcontrol", "launch_dependents|wait", " "},
+    {"isspacep", "global|local|const|param|param::entry|" SHARED, "pi"},
+    {"istypep", "texref|samplerref|surfref", "pl"},
+    {"ld", "weak? ca|cg|cs|lu|cv|" L1 "? global? " L2 "? " HINT " " IN_MEMORY, "Da"},
+    {"ld", "nc ca|cg|cs|" L1 "? global " L2 "? " HINT " " IN_MEMORY, "Da"},
+    {"ld", "volatile global? " L2 "? " IN_MEMORY, "Da"},
+    {"ld", "relaxed|acquire " SCOPE " " L1 "? global? " L2 "? " HINT " " IN_MEMORY, "Da"},
+    {"ld", "mmio relaxed sys global? " ONE_IN_MEMORY, "Da"},
+    {"ld", "weak? ca|cg|cs|lu|cv? const|local|param|param::entry|param::func|" SHARED " " IN_MEMORY, "Da"},
+    {"ld", "volatile " SHARED " " IN_MEMORY, "Da"},
+    {"ld", "relaxed|acquire " SCOPE " " SHARED " " IN_MEMORY, "Da"},
+    {"ldu", "global? " IN_MEMORY, "Da"},
+    {"lop3", "b32", "ttttk"},
+    {"lop3", "and|or b32", "Etttk"},
+    {"mad.lo mad.hi", INTEGERS, "tttt"},
+    {"mad.lo mad.hi madc.lo madc.hi", "cc " WORDS, "tttt"},
+    {"madc.lo madc.hi", WORDS, "tttt"},
+    {"mad.hi mad24.hi", "sat s32", "tttt"},
+    {"mad.wide", "u16|s16|u32|s32", "wttw"},
+    {"mad24.lo mad24.hi", "u32|s32", "tttt"},
+    {"mapa", "shared::cluster? u32|u64", "tmu"},
+    {"match", "any sync b32|b64", "rtu"},
+    {"match", "all sync b32|b64", "Etu Rtu"},
+    {"max min", INTEGERS, "ttt"},
+    {"max min", "relu s32", "ttt"},
+    {"max min", "relu s16x2", "bbb"},
+    {"max min", "ftz? NaN? f32", "ttt"},
+    {"max min", "ftz? NaN? xorsign abs f32", "ttt"},
+    {"max min", "f64", "ttt"},
+    {"max min", "ftz? NaN? " HALVES, "ttt"},
+    {"max min", "ftz? NaN? xorsign abs " HALVES, "ttt"},
+    {"max min", "NaN? " BHALVES, "ttt"},
+    {"max min", "NaN? xorsign abs " BHALVES, "ttt"},
+    {"mbarrier.init", "shared|shared::cta? b64", "Au"},
+    {"mbarrier.inval", "shared|shared::cta? b64", "A"},
+    {"mbarrier.expect_tx mbarrier.complete_tx", "relaxed? cta|cluster? " SHARED "? b64", "Au"},
+    {"mbarrier.arrive mbarrier.arrive_drop", "release|relaxed? cta|cluster? shared|shared::cta? b64", "LA LAu"},
+    {"mbarrier.arrive mbarrier.arrive_drop", "release|relaxed? cta|cluster? shared::cluster b64", "_A _Au"},
+    {"mbarrier.arrive.noComplete mbarrier.arrive_drop.noComplete",
+     "release|relaxed? cta|cluster? shared|shared::cta? b64", "LAu"},
+    {"mbarrier.arrive.expect_tx mbarrier.arrive_drop.expect_tx",
+     "release|relaxed? cta|cluster? shared|shared::cta? b64", "LAu"},
+    {"mbarrier.arrive.expect_tx mbarrier.arrive_drop.expect_tx", "release|relaxed? cta|cluster? shared::cluster b64",
+     "_Au"},
+    {"mbarrier.test_wait", "acquire|relaxed? cta|cluster? shared|shared::cta? b64", "pAl"},
+    {"mbarrier.try_wait", "acquire|relaxed? cta|cluster? shared|shared::cta? b64", "pAl pAlu"},
+    {"mbarrier.test_wait.parity", "acquire|relaxed? cta|cluster? shared|shared::cta? b64", "pAo"},
+    {"mbarrier.try_wait.parity", "acquire|relaxed? cta|cluster? shared|shared::cta? b64", "pAo pAou"},
+    {"mbarrier.pending_count", "b64", "rl"},
+    {"membar", "cta|gl|sys", " "},
+    {"mov", "v2|v4? pred|b128|" BITS "|" INTEGERS "|f32|f64", "*"},
+    {"mul.lo mul.hi", INTEGERS, "ttt"},
+    {"mul.wide", "u16|s16|u32|s32", "wtt"},
+    {"mul24.lo mul24.hi", "u32|s32", "ttt"},
+    REDUCTIONS("multimem.ld_reduce", "weak|relaxed|acquire? " MULTIMEM, "ta"),
+    {"multimem.ld_reduce", "weak|relaxed|acquire? " MULTIMEM " add|min|max f16x2|bf16x2", "ta"},
+    {"multimem.ld_reduce", "weak|relaxed|acquire? " MULTIMEM " add acc::f32 f16x2|bf16x2", "ta"},
+    {"multimem.ld_reduce", "weak|relaxed|acquire? " MULTIMEM " add acc::f32 v2|v4|v8 f16|bf16", "va"},
+    {"multimem.ld_reduce", "weak|relaxed|acquire? " MULTIMEM " add acc::f32 v2|v4 f16x2|bf16x2", "va"},
+    VECTOR_REDUCTIONS("multimem.ld_reduce", "weak|relaxed|acquire? " MULTIMEM, "", "va"),
+    {"multimem.st", "weak|relaxed|release? " MULTIMEM " b32|b64|f32|f64|f16x2|bf16x2|" WORDS, "at"},
+    {"multimem.st", "weak|relaxed|release? " MULTIMEM " v2|v4 f32|f16x2|bf16x2", "av"},
+    {"multimem.st", "weak|relaxed|release? " MULTIMEM " v2|v4|v8 f16|bf16", "av"},
+    REDUCTIONS("multimem.red", "relaxed|release? " MULTIMEM, "at"),
+    {"multimem.red", "relaxed|release? " MULTIMEM " add f16x2|bf16x2", "at"},
+    VECTOR_REDUCTIONS("multimem.red", "relaxed|release? " MULTIMEM, "", "av"),
+    {"multimem.cp.async.bulk.global.shared::cta", "bulk_group cp_mask?", "AAz"},
+    REDUCTIONS("multimem.cp.reduce.async.bulk.global.shared::cta", "bulk_group", "AAz"),
+    {"multimem.cp.reduce.async.bulk.global.shared::cta", "bulk_group inc|dec u32", "AAz"},
+    {"multimem.cp.reduce.async.bulk.global.shared::cta", "bulk_group add noftz f16|bf16", "AAz"},
+    {"multimem.cp.reduce.async.bulk.global.shared::cta", "bulk_group min|max f16|bf16", "AAz"},
+    {"nanosleep", "u32", "u"},
+    {"not", "pred|" BITS, "tt"},
+    {"pmevent", "mask?", "k"},
+    {"prefetch", "global|local? L1|L2", "a"},
+    {"prefetch", "global? L2::evict_last|L2::evict_normal", "a"},
+    {"prefetch", "const|param? tensormap", "a"},
+    {"prefetchu", "L1", "a"},
+    {"prmt", "b32 f4e|b4e|rc8|ecl|ecr|rc16?", "tttt"},
+    {"rcp sqrt", "approx|" ROUNDING " ftz? f32", "tt"},
+    {"rcp", ROUNDING " ftz? f64", "tt"},
+    {"rcp", "approx ftz f64", "tt"},
+    {"sqrt", ROUNDING " f64", "tt"},
+    ATOMICS("red", "relaxed|release? " AT, "av"),
+    {"red.async", "relaxed cluster shared::cluster? " TO_CLUSTER " add|min|max u32|s32", "AtA"},
+    {"red.async", "relaxed cluster shared::cluster? " TO_CLUSTER " inc|dec u32", "AtA"},
+    {"red.async", "relaxed cluster shared::cluster? " TO_CLUSTER " add u64|s64", "AtA"},
+    {"red.async", "relaxed cluster shared::cluster? " TO_CLUSTER " and|or|xor b32", "AtA"},
+    {"redux", "sync add|min|max u32|s32", "ttu"},
+    {"redux", "sync and|or|xor b32", "ttu"},
+    {"redux", "sync abs? NaN? min|max f32", "ttu"},
     {"rem", INTEGERS, "ttt"},
-    {"ret", "uni", " ", 0},
-    {"rsqrt", "approx ftz" FLOATS, "tt"},
+    {"ret", "uni?", " "},
+    {"rsqrt", "approx ftz? f32|f64", "tt"},
     {"sad", INTEGERS, "tttt"},
-    {"selp", INTEGERS BITS FLOATS, "tttp"},
-    {"set", "and or xor ftz" COMPARISONS INTEGERS BITS HALVES FLOATS, "dss dssp", 2},
+    {"selp", BITS "|" INTEGERS "|f32|f64", "tttp"},
+    {"set", "and|or|xor? eq|ne u32|s32|f16|bf16|f32 b16|b32|b64", "dss"},
+    {"set", "and|or|xor? " ORDERED "|lo|ls|hi|hs u32|s32|f16|bf16|f32 u16|u32|u64", "dss"},
+    {"set", "and|or|xor? " ORDERED " u32|s32|f16|bf16|f32 s16|s32|s64", "dss"},
+    {"set", "and|or|xor? " UNORDERED " ftz? f32|f16|u32|s32 f32", "dss"},
+    {"set", "and|or|xor? " UNORDERED " bf16 f32", "dss"},
+    {"set", "and|or|xor? " UNORDERED " u32|s32|f16|bf16|f32 f64", "dss"},
+    {"set", "and|or|xor? " UNORDERED " ftz? u16|s16|u32|s32|f16 f16", "dss"},
+    {"set", "and|or|xor? " UNORDERED " bf16 f16", "dss"},
+    {"set", "and|or|xor? " UNORDERED " u16|s16|u32|s32|bf16 bf16", "dss"},
+    {"set", "and|or|xor? " UNORDERED " ftz? u32|s32|f16x2 f16x2", "dss"},
+    {"set", "and|or|xor? " UNORDERED " u32|s32|bf16x2 bf16x2", "dss"},
+    {"setp", "and|or|xor? eq|ne " BITS, "qtt"},
+    {"setp", "and|or|xor? " ORDERED "|lo|ls|hi|hs u16|u32|u64", "qtt"},
+    {"setp", "and|or|xor? " ORDERED " s16|s32|s64", "qtt"},
+    {"setp", "and|or|xor? " UNORDERED " ftz? f32|f16x2", "qtt"},
+    {"setp", "and|or|xor? " UNORDERED " f64|bf16x2", "qtt"},
+    {"setp", "and|or|xor? " UNORDERED " ftz? f16", "ptt"},
+    {"setp", "and|or|xor? " UNORDERED " bf16", "ptt"},
     {"setmaxnreg", "*", "*"},
-    {"setp", "and or xor ftz" COMPARISONS INTEGERS BITS HALVES FLOATS, "qtt qttp"},
-    {"shf", "l r clamp wrap b32", "rrrr"},
-    {"shfl", "sync up down bfly idx b32", "*"},
+    {"shf.l shf.r", "clamp|wrap b32", "tttr"},
+    {"shfl", "sync? up|down|bfly|idx b32", "Rtuu"},
     {"shl", BITS, "ttr"},
-    {"shr", BITS INTEGERS, "ttr"},
-    {"sin", "approx ftz f32", "tt"},
-    {"slct", "ftz" INTEGERS BITS FLOATS, "ddds", 2},
-    {"sqrt", "approx ftz" FLOATS ROUNDING, "tt"},
-    {"st", "*", "aS aSx"},
-    {"stackrestore", "u32 u64", "*"},
-    {"stacksave", "u32 u64", "*"},
-    {"stmatrix", "*", "*"},
-    {"sub", "sat cc ftz u16x2 s16x2 f32x2" INTEGERS HALVES FLOATS ROUNDING, "ttt"},
-    {"subc", "cc u32 s32 u64 s64", "ttt"},
-    {"suld", "*", "*"},
-    {"suq", "*", "*"},
-    {"sured", "*", "*"},
-    {"sust", "*", "*"},
-    {"szext", "clamp wrap u32 s32", "rrr"},
-    {"tanh", "approx f32" HALVES, "tt"},
-    {"tcgen05", "*", "*"},
-    {"tensormap", "*", "*"},
-    {"testp", "finite infinite number notanumber normal subnormal" FLOATS, "pt"},
-    {"tex", "*", "*"},
-    {"tld4", "*", "*"},
-    {"trap", "", " ", 0},
-    {"txq", "*", "*"},
-    {"vabsdiff", VIDEO, "*", 3},
-    {"vabsdiff2", VIDEO, "*", 3},
-    {"vabsdiff4", VIDEO, "*", 3},
-    {"vadd", VIDEO, "*", 3},
-    {"vadd2", VIDEO, "*", 3},
-    {"vadd4", VIDEO, "*", 3},
-    {"vavrg2", VIDEO, "*", 3},
-    {"vavrg4", VIDEO, "*", 3},
-    {"vmad", "sat shr7 shr15 po u32 s32", "*", 3},
-    {"vmax", VIDEO, "*", 3},
-    {"vmax2", VIDEO, "*", 3},
-    {"vmax4", VIDEO, "*", 3},
-    {"vmin", VIDEO, "*", 3},
-    {"vmin2", VIDEO, "*", 3},
-    {"vmin4", VIDEO, "*", 3},
-    {"vote", "sync all any uni ballot pred b32", "*"},
-    {"vset", VIDEO COMPARISONS, "*", 2},
-    {"vset2", VIDEO COMPARISONS, "*", 2},
-    {"vset4", VIDEO COMPARISONS, "*", 2},
-    {"vshl", VIDEO " clamp wrap", "*", 3},
-    {"vshr", VIDEO " clamp wrap", "*", 3},
-    {"vsub", VIDEO, "*", 3},
-    {"vsub2", VIDEO, "*", 3},
-    {"vsub4", VIDEO, "*", 3},
-    {"wgmma", "*", "*"},
-    {"wmma", "*", "*"},
-    {"xor", "pred" BITS, "ttt"},
+    {"shr", BITS "|" INTEGERS, "ttr"},
+    {"slct", "ftz? " BITS "|" INTEGERS "|f32|f64 s32|f32", "ddds"},
+    {"st", "weak? wb|cg|cs|wt|" L1 "? global? " HINT " " IN_MEMORY, "aS"},
+    {"st", "volatile global|" SHARED "? " IN_MEMORY, "aS"},
+    {"st", "relaxed|release " SCOPE " " L1 "? global? " HINT " " IN_MEMORY, "aS"},
+    {"st", "weak? wb|cg|cs|wt? local|param|param::func|" SHARED " " IN_MEMORY, "aS"},
+    {"st", "relaxed|release " SCOPE " " SHARED " " IN_MEMORY, "aS"},
+    {"st", "mmio relaxed sys global? " ONE_IN_MEMORY, "aS"},
+    {"st.async", "weak|cluster? " SHARED "? " TO_CLUSTER " v2|v4? b32|u32|s32|f32", "AvA"},
+    {"st.async", "weak|cluster? " SHARED "? " TO_CLUSTER " v2? b64|u64|s64|f64", "AvA"},
+    {"st.bulk", "*", "*"},
+    {"stackrestore stacksave", "u32|u64", "*"},
+    {"szext", "clamp|wrap u32|s32", "ttr"},
+    {"tanh", "approx f32|" ALL_HALVES, "tt"},
+    {"testp", "finite|infinite|number|notanumber|normal|subnormal? f32|f64", "pt"},
+    {"vadd vsub vabsdiff vmin vmax", VIDEO "sat?", "rVV VVVr"},
+    {"vadd vsub vabsdiff vmin vmax", VIDEO "sat? add|min|max", "rVVr"},
+    {"vadd2 vsub2 vabsdiff2 vmin2 vmax2 vavrg2 vadd4 vsub4 vabsdiff4 vmin4 vmax4 vavrg4", VIDEO "sat|add?", "QQQb"},
+    {"vmad", VIDEO "sat? po? shr7|shr15?", "rVVV"},
+    {"vset", "u32|s32 u32|s32 " ORDERED, "rVV VVVr"},
+    {"vset", "u32|s32 u32|s32 " ORDERED " add|min|max", "rVVr"},
+    {"vset2 vset4", "u32|s32 u32|s32 " ORDERED " add?", "QQQb"},
+    {"vshl vshr", "u32|s32 u32|s32 u32 sat? clamp|wrap", "rVV VVVr"},
+    {"vshl vshr", "u32|s32 u32|s32 u32 sat? clamp|wrap add|min|max", "rVVr"},
+    {"vote", "sync? all|any|uni pred", "pp"},
+    {"vote", "sync? ballot b32", "rp"},
+    // What is not simulated.
+    {"clusterlaunchcontrol ldmatrix mma movmatrix stmatrix suld suq sured sust tcgen05 tensormap tex tld4 txq wgmma "
+     "wmma",
+     "*", "*"},
 };
 
-// Modifiers of instructions that have "*", beside those above.
-constexpr std::string_view other_words = INTEGERS BITS HALVES FLOATS ROUNDING COMPARISONS CACHE SPACES ORDER VECTORS
+// Modifiers that change nothing if they stand twice.
+constexpr std::string_view repeatable = "sat cc approx sync uni relu NaN satfinite shiftamt";
+
+// What has one of these words has an operand more, in this order.
+constexpr struct {
+  std::string_view opcodes, words;
+  char operand;
+} further_operands[] = {
+    {"set setp lop3", "and|or|xor", 'p'},
+    {"cp multimem", "multicast::cluster|cp_mask", 'h'},
+    {"", "L2::cache_hint", 'l'},
+    {"shfl vote", "sync", 'u'},
+};
+
+// What has one of the words of a row needs one of the others with it, or must have none. The opcodes are whole names.
+constexpr struct {
+  std::string_view opcodes, words, others;
+  bool needs;
+} relations[] = {
+    {"mbarrier multimem", "relaxed|acquire|release", SCOPE, true},
+    {"mbarrier multimem", SCOPE, "relaxed|acquire|release", true},
+    {"atom red", SHARED, "L2::cache_hint|v2|v4|v8", false},
+    {"ld ldu st", "v2|v4|v8", "b128", false},
+    {"ldu st", "v4|v8", "b64|u64|s64|f64", false},
+};
+
+// The modifiers of instructions that have "*".
+constexpr std::string_view other_words =
+    "u16 u32 u64 s16 s32 s64 b16 b32 b64 f16 f16x2 bf16 bf16x2 f32 f64 rn rz rm rp global shared const param"
+    " shared::cta shared::cluster weak relaxed acquire release acq_rel mmio cta cluster gpu sys v2 v4 v8"
+    " L2::evict_first L2::evict_last L2::cache_hint"
     " u8 s8 b8 b128 pred tf32 e4m3 e5m2 e4m3x2 e5m2x2 e4m3x4 e5m2x4 e2m1x2 e2m1x4 e2m3x2 e3m2x2 e2m3x4 e3m2x4 ue8m0x2"
     " u16x2 s16x2 u8x4 s8x4 b1 b6x16_p32 b4x16_p64 u4 s4 u2 s2 e2m1 e2m3 e3m2 f32x2 rna rs rni rzi rmi rpi ftz sat"
     " satfinite relu NaN xorsign abs approx full cc noftz oob scaled lo hi wide clamp wrap l r add sub min max and or "
@@ -195,92 +394,6 @@ constexpr std::string_view other_words = INTEGERS BITS HALVES FLOATS ROUNDING CO
     " filter_mode addr_mode_0 addr_mode_1 addr_mode_2 base level grad unified explicitcluster acquire::cluster"
     " evict_normal evict_first evict_last no_allocate sp sp::ordered_metadata block_scale scale_vec::1X scale_vec::2X"
     " scale_vec::4X kind::mxf8f6f4 kind::mxf4 kind::mxf4nvf4 kind::f8f6f4 kind::tf32 kind::f16 kind::i8";
-
-// One of the words is required of an instruction whose type is among these (empty: whatever it is).
-struct Choice {
-  std::string_view opcode, types, words, otherwise;
-};
-constexpr Choice choices[] = {
-    {"mul", INTEGERS, "lo hi wide", "Unexpected instruction types specified for 'mul'"},
-    {"mad", INTEGERS, "lo hi wide", "Unexpected instruction types specified for 'mad'"},
-    {"div", "f32", "approx full" ROUNDING, "Rounding modifier or '.approx' modifier required for instruction 'div'"},
-    {"div", "f64", ROUNDING, "Rounding modifier or '.approx' modifier required for instruction 'div'"},
-    {"sqrt", "", "approx" ROUNDING, "Rounding modifier or '.approx' modifier required for instruction 'sqrt'"},
-    {"rcp", "", "approx" ROUNDING, "Rounding modifier or '.approx' modifier required for instruction 'rcp'"},
-    {"fma", "", ROUNDING, "Rounding modifier required for instruction 'fma'"},
-    {"mad", FLOATS, ROUNDING, "Rounding modifier required for instruction 'mad'"},
-    {"sin", "", "approx", ".approx modifier required for instruction 'sin'"},
-    {"cos", "", "approx", ".approx modifier required for instruction 'cos'"},
-    {"lg2", "", "approx", ".approx modifier required for instruction 'lg2'"},
-    {"ex2", "", "approx", ".approx modifier required for instruction 'ex2'"},
-    {"rsqrt", "", "approx", ".approx modifier required for instruction 'rsqrt'"},
-    {"tanh", "", "approx", ".approx modifier required for instruction 'tanh'"},
-    {"setp", "", COMPARISONS, "Comparison modifier required for instruction 'setp'"},
-    {"set", "", COMPARISONS, "Comparison modifier required for instruction 'set'"},
-    {"shfl", "", "up down bfly idx", "Shuffle modifier required for instruction 'shfl'"},
-    {"vote", "", "all any uni ballot", "Vote modifier required for instruction 'vote'"},
-    {"match", "", "any all", "Match modifier required for instruction 'match'"},
-    {"bar", "", "sync arrive red warp", "Barrier modifier required for instruction 'bar'"},
-    {"barrier", "", "sync arrive red cluster", "Barrier modifier required for instruction 'barrier'"},
-    {"membar", "", "cta gl sys proxy", "Membar level required for instruction 'membar'"},
-    {"atom", "", "and or xor cas exch add inc dec min max", "Illegal operation '' for instruction 'atom'"},
-    {"red", "", "and or xor add inc dec min max", "Illegal operation '' for instruction 'red'"},
-    {"shf", "", "l r", "Shift direction required for instruction 'shf'"},
-    {"shf", "", "clamp wrap", "Clamp modifier required for instruction 'shf'"},
-    {"szext", "", "clamp wrap", "Clamp modifier required for instruction 'szext'"},
-    {"bmsk", "", "clamp wrap", "Clamp modifier required for instruction 'bmsk'"},
-    {"dp2a", "", "lo hi", "'.hi/.lo' modifier required for instruction 'dp2a'"},
-    {"mul24", "", "lo hi", "Not a name of any known instruction: 'mul24'"},
-    {"mad24", "", "lo hi", "Not a name of any known instruction: 'mad24'"},
-    {"redux", "", "add min max and or xor", "Reduction operation is required for instruction 'redux'"},
-    {"isspacep", "", SPACES, "State space modifier required for instruction 'isspacep'"},
-    {"prefetch", "", "L1 L2 L2::evict_last L2::evict_normal tensormap",
-     "Cache level modifier required for instruction 'prefetch'"},
-    {"fence", "", "cta cluster gpu sys proxy", "Scope modifier required for instruction 'fence'"},
-};
-
-// Of the words of a row an instruction has one at most; empty: every instruction.
-constexpr struct {
-  std::string_view opcodes, words, otherwise;
-} alternatives[] = {
-    {"", "clamp wrap", "Multiple clamp modifiers specified"},
-    {"", "approx full rna rni rzi rmi rpi" ROUNDING, "Multiple rounding modifiers specified"},
-    {"mul mad mul24 mad24 dp2a", "lo hi wide", "Comparison qualifier is not allowed"},
-    {"setp set", COMPARISONS, "Multiple comparisons set"},
-    {"setp set atom red redux", "and or xor cas exch add inc dec min max",
-     "Multiple instruction post-operation flags set"},
-    {"shfl", "up down bfly idx", "Multiple shuffle modifiers specified"},
-    {"vote match", "all any uni ballot", "Multiple .any/.all modifiers specified"},
-    {"membar fence ld st atom red", "cta cluster gpu gl sys", "Multiple scope modifiers specified"},
-    {"fence ld st atom red", "relaxed acquire release acq_rel sc", "Duplicate modifier"},
-    {"ld st atom red", "global shared local const param", "Unexpected number of state spaces specified"},
-    {"testp", "finite infinite number notanumber normal subnormal", "Multiple testp operation modifiers specified"},
-    {"prmt", "f4e b4e rc8 ecl ecr rc16", "Multiple permute modifiers specified"},
-    {"prefetch", "L1 L2", "Multiple cache operation modifiers specified"},
-};
-
-// The types of atom and red, by operation.
-constexpr struct {
-  std::string_view operation, types;
-} atomic_types[] = {
-    {"add", "u32 s32 u64" HALVES FLOATS},
-    {"inc", "u32"},
-    {"dec", "u32"},
-    {"min", "u32 s32 u64 s64" HALVES},
-    {"and", "b32 b64"},
-    {"exch", "b32 b64 b128"},
-    {"max", "u32 s32 u64 s64" HALVES},
-    {"or", "b32 b64"},
-    {"cas", "b16 b32 b64 b128"},
-    {"xor", "b32 b64"},
-};
-
-// Words that are no modifier of these types, though one of others.
-constexpr Choice misfits[] = {
-    {"", INTEGERS, ROUNDING, "Illegal rounding modifier"},
-    {"", FLOATS HALVES " f32x2", "lo hi wide", "Unexpected instruction types specified"},
-    {"", "u16 u32 u64 s16 s64", "sat", "Modifier '.sat' does not apply to this type"},
-};
 
 // What exists from a target and a version of PTX on. The first word is the opcode, or "." for any; the others are
 // modifiers, which it must have all.
@@ -319,6 +432,7 @@ constexpr Need needs[] = {
     {"cp async", 80, 70},
     {"cp async bulk", 90, 80},
     {"cp reduce", 90, 80},
+    {". cp_mask", 100, 86},
     {"createpolicy", 80, 74},
     {"cvt pack", 72, 65},
     {"cvt f16x2 f32", 80, 70},
@@ -357,6 +471,7 @@ constexpr Need needs[] = {
     {"mma", 70, 64},
     {"movmatrix", 75, 78},
     {"multimem", 90, 81},
+    {"multimem cp", 90, 91},
     {"nanosleep", 70, 62},
     {"redux", 80, 70},
     {"redux f32", 100, 86},
@@ -453,15 +568,28 @@ constexpr Need targets[] = {
     {"", 90, 78}, {"", 100, 86}, {"", 101, 86}, {"", 103, 88}, {"", 110, 90}, {"", 120, 87}, {"", 121, 88}};
 
 #undef INTEGERS
+#undef WORDS
 #undef BITS
 #undef HALVES
-#undef FLOATS
+#undef BHALVES
+#undef ALL_HALVES
 #undef ROUNDING
-#undef COMPARISONS
-#undef CACHE
-#undef SPACES
-#undef ORDER
-#undef VECTORS
+#undef INTEGRAL
+#undef ORDERED
+#undef UNORDERED
+#undef SCOPE
+#undef SHARED
+#undef L1
+#undef L2
+#undef HINT
+#undef EVICTION
+#undef IN_MEMORY
 #undef VIDEO
+#undef REDUCTIONS
+#undef VECTOR_REDUCTIONS
+#undef ATOMICS
+#undef AT
+#undef MULTIMEM
+#undef TO_CLUSTER
 
 }  // namespace ptx
