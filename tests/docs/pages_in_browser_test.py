@@ -66,12 +66,12 @@ MARK_NEW_LOOKS = """(seen) => {
 
 FOCUS_IS_SEEN = """() => {
   const element = document.activeElement;
-  const ring = [element, element.closest(".sidebar-search-container, .vmm-strip"),
+  const ring = [element, element.closest(".sidebar-search-container, .vmm-timeline"),
     element.id == "__navigation" && document.querySelector(".nav-overlay-icon"),
     element.id == "__toc" && document.querySelector(".toc-header-icon")];
   const box = element.getBoundingClientRect();
   return box.width > 0 && box.left >= 0 && box.bottom > 0 && box.top < innerHeight &&
-    (getComputedStyle(element).opacity > 0 || element.matches(".sidebar-toggle, .vmm-strip input")) &&
+    (getComputedStyle(element).opacity > 0 || element.matches(".sidebar-toggle, .vmm-timeline input")) &&
     ring.some((each) => each && getComputedStyle(each).outlineStyle == "solid");
 }"""
 UNFOLD = "document.querySelectorAll('details').forEach((it) => { it.open = true; })"
@@ -120,7 +120,7 @@ class TestBook(BrowserTest):
     def test_back_to_top_leaves_the_strip_of_a_view_free(self):
         for width in (1280, 390):
             self.open(FIRST, width)
-            self.page.locator(".vmm-strip").evaluate("(it) => it.scrollIntoView()")
+            self.page.locator(".vmm-timeline").evaluate("(it) => it.scrollIntoView()")
             for step in (40, -40):  # the button comes when one scrolls up
                 self.page.evaluate(
                     """async (step) => {
@@ -130,9 +130,9 @@ class TestBook(BrowserTest):
                     step,
                 )
             self.page.locator(".back-to-top").wait_for()
-            upper, strip = (self.page.locator(each).bounding_box() for each in (".back-to-top", ".vmm-strip"))
-            assert -1 < strip["y"] < 200, "the strip is where the button was"
-            assert strip["y"] + strip["height"] < upper["y"], width
+            upper, timeline = (self.page.locator(each).bounding_box() for each in (".back-to-top", ".vmm-timeline"))
+            assert -1 < timeline["y"] < 200, "the timeline is where the button was"
+            assert timeline["y"] + timeline["height"] < upper["y"], width
 
     def test_pages_print_without_what_surrounds_them(self):
         self.open(FIRST)

@@ -221,7 +221,7 @@ class ViewTest(BrowserTest):
         )
 
     def columns(self, kind):
-        """How high each column of the strip is, in thousandths of the lane."""
+        """How high each column of the timeline is, in thousandths of the lane."""
         path = self.page.locator(f".vmm-lane path.vmm-{kind}").get_attribute("d")
         found, at = [], 1000
         for right, then in re.findall(r"H(\d+)V(\d+)", path):

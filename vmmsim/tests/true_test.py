@@ -12,7 +12,7 @@ from vmmsim.view.overview import matters
 
 
 def told(steps):
-    """What stands above the strip, without the links."""
+    """What stands above the timeline, without the links."""
     return re.sub("<[^>]*>", "", matters(steps.overview, "step")).strip()
 
 

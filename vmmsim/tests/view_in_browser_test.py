@@ -15,7 +15,7 @@ from vmmsim.trace.recording import Recording
 from vmmsim.view.pictures import of_steps
 
 TWENTY_STEPS = """(first) => {
-  const slider = document.querySelector(".vmm-strip input");
+  const slider = document.querySelector(".vmm-timeline input");
   for (slider.value = first; slider.value < 4000; slider.value = Number(slider.value) + 197) {
     slider.dispatchEvent(new Event("input"));
     document.body.getBoundingClientRect();  // with its layout
@@ -97,14 +97,14 @@ class TestViews(ViewTest):
 
     # --- The whole
 
-    def test_the_strip_has_the_figures_of_the_model(self):
+    def test_the_timeline_has_the_figures_of_the_model(self):
         """Of each step."""
         writer = sample.chunks(8, stay=False)
         for i in range(3):
             writer.allocate(0x10000 * i, (3 + i) * MIB)
             writer.launch()
         writer.deallocate(0)
-        file, found = self.page_of(writer.recording(), "strip")
+        file, found = self.page_of(writer.recording(), "timeline")
         self.at("#step=1", file)
         for last, kind in enumerate(("mapped", "idle", "ordinary"), 1):
             wanted = [round(1000 * sum(held[:last]) / (28 * MIB)) for held in sample.held_in_each(found)]
@@ -114,7 +114,7 @@ class TestViews(ViewTest):
             self.page.emulate_media(color_scheme=theme)
             for kind in "mapped", "idle", "ordinary", "calls-made", "launch":
                 least = 4.5 if kind == "idle" else 3  # an outline is thin
-                assert self.contrast(f".vmm-strip path.vmm-{kind}") >= least, f"{kind} does not stand out, {theme}"
+                assert self.contrast(f".vmm-timeline path.vmm-{kind}") >= least, f"{kind} does not stand out, {theme}"
         matters = "peak 28 MiB at step 38; 3 launches from step 35; left at the end: 16 MiB, 9 MiB by cudaMalloc "
         assert self.page.locator(".vmm-matters").inner_text() == matters + "(16 MiB mapped nowhere)."
         self.last = 40
@@ -143,7 +143,7 @@ class TestViews(ViewTest):
             self.page.locator(".vmm-over").hover(position={"x": 90, "y": 20})
             for over in ".vmm-cursor", ".vmm-pointed":
                 assert self.covered_by(over, ".vmm-axis i") == []
-            assert self.covered_by(".vmm-strip .vmm-tip", ".vmm-lane", ".vmm-axis", ".vmm-tools button") == []
+            assert self.covered_by(".vmm-timeline .vmm-tip", ".vmm-lane", ".vmm-axis", ".vmm-tools button") == []
             self.page.locator(".vmm-scroll [data-about]").first.hover(position={"x": 9, "y": 2})
             assert self.covered_by(".vmm-sight .vmm-tip", ".vmm-caption") == []
             assert self.page.locator("[role=option]").evaluate_all(cut) == [], f"{width} pixels"

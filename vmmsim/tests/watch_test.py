@@ -302,7 +302,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         assert "vmm-arrow vmm-new" not in (self.place / "short.svg").read_text()
 
     def test_two_runs_become_one_page(self):
-        """Their strips above, their views below."""
+        """Their timelines above, their views below."""
         one, two = self.place / "one.jsonl", self.place / "two.jsonl"
         sample.timed(3, 1000).write(one)
         sample.timed(6, 1000).write(two)
@@ -310,8 +310,8 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         assert "view: 3 calls of CUDA and 6 calls of CUDA: open one_and_two.html" in done.err
         text = (self.place / "one_and_two.html").read_text()
         assert re.findall(r'class="vmm-view" data-key="(\S+)"', text) == ["first-step", "second-step"]
-        strips = re.findall(r'class="vmm-strip" data-of="([^"]+)"', text.partition('class="vmm-view"')[0])
-        assert strips == ["first-step", "second-step"]
+        timelines = re.findall(r'class="vmm-timeline" data-of="([^"]+)"', text.partition('class="vmm-view"')[0])
+        assert timelines == ["first-step", "second-step"]
         peaks = "Peaks: GPU 0 2 MiB at step 2 of one and 6 MiB at step 6 of two."
         assert f"view: {peaks}\n" in done.err
         for words in ("<title>Two runs: one and two<", f">{peaks}<"):

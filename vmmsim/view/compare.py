@@ -5,7 +5,7 @@
                                        page of the book above or below the two views
     differences(runs)                  sentences
 
-The strips of both have one scale of memory and one of calls or time, and their peaks stand one above the other.
+The timelines of both have one scale of memory and one of calls or time, and their peaks stand one above the other.
 """
 
 import collections
@@ -45,7 +45,7 @@ def of_two(runs: list[tuple[Recording, Steps]], keys: list[str]) -> str:
     told = "".join(f'<p class="vmm-matters">{html.escape(sentence)}</p>\n' for sentence in differences(runs))
     for (recording, _), name, key in zip(runs, names_of(runs), keys, strict=True):
         text = f"<b>{html.escape(name)}</b>: {about(recording)} {link(key, 1, 'Step through it')}"
-        told += f'<p class="vmm-about">{text}</p>\n<div class="vmm-strip" data-of="{html.escape(key)}"></div>\n'
+        told += f'<p class="vmm-about">{text}</p>\n<div class="vmm-timeline" data-of="{html.escape(key)}"></div>\n'
     return f'<div class="vmm-overview vmm-both">\n{told}</div>\n'
 
 

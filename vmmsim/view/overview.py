@@ -5,7 +5,7 @@
     overview.lanes = lanes(lives, devices)
     matters(overview, key)                      what stands above the steps
 
-All figures are the model's. js/strip.js draws the strip of them.
+All figures are the model's. js/timeline.js draws the timeline of them.
 """
 
 import collections

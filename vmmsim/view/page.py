@@ -6,7 +6,7 @@
     script()                        the text of what shows it: the files in js, as one
 
 A view holds what there was when, as lives.py has it, compressed and in letters; the script unpacks that and draws the
-step that is looked at, and above it the strip of memory. What comes from a recording is there, and in text that is
+step that is looked at, and above it the timeline of memory. What comes from a recording is there, and in text that is
 escaped: nothing of it becomes a tag. Without scripts what matters shows.
 """
 
@@ -28,7 +28,7 @@ from vmmsim.view.sizes import plural
 from vmmsim.view.style import style_of_pages
 
 HERE = pathlib.Path(__file__).resolve().parent
-SCRIPTS = *DRAWING, "held", "picture", "source", "list", "strip", "view"  # those first that others use
+SCRIPTS = *DRAWING, "held", "picture", "source", "list", "timeline", "view"  # those first that others use
 LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
 COLUMNS = [field.name for field in dataclasses.fields(Step) if field.name != "number"]
 FIRST = re.compile(r"cuMemAddressReserve|cuMemCreate|cuMemImport|cuMulticastCreate")  # where a view in the book opens
@@ -57,7 +57,7 @@ script-src 'sha256-{hash}'">"""
 FRAGMENT = """<div class="vmm-view" data-key="{key}"{marks}>
 <p class="vmm-about">{about}</p>
 {notes}<div class="vmm-overview">
-{matters}<div class="vmm-strip"></div>
+{matters}<div class="vmm-timeline"></div>
 </div>
 <noscript><p>Without scripts the steps are not shown.</p></noscript>
 <script type="application/octet-stream">{data}</script>

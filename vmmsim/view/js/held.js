@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What is held in a step, and by which line of the program; a row opens into the lines that called that one, the last
-// of these into the allocations, those that are alike together. What a process had not given back when it ended is listed
-// in all steps after that, so the last step has all that was left. At last, who may use whose memory.
+// of these into the allocations, those that are alike together. What a process had not given back when it ended is
+// listed in all steps after that, so the last step has all that was left. At last, who may use whose memory.
 const held_kinds = {
   memory: "VMM memory", ordinary: "Memory by cudaMalloc", objects: "Multicast objects", handles: "Handles not released",
   descriptors: "Open descriptors", mappings: "Mappings", reservations: "Reservations",

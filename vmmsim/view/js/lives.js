@@ -68,7 +68,7 @@ class Lives {
       const held = [last_of(changes, from), ...changes.filter(is_in)].map(([step, ...its]) => [sum(its), step]);
       const [peak, at] = held.reduce((most, each) => each[0] > most[0] ? each : most);
       return `GPU ${gpu} from ${size_text(held[0][0])} to ${size_text(held.at(-1)[0])}; `
-        + `${text(sizes(0), "allocated")}${text(sizes(1), "freed")}peak ${size_text(peak)} at step ${Math.max(at, from)}`;
+        + text(sizes(0), "allocated") + text(sizes(1), "freed") + `peak ${size_text(peak)} at step ${Math.max(at, from)}`;
     });
     return `From step ${from} to step ${to}: ${told.join(". ")}.`;
   }

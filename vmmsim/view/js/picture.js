@@ -24,8 +24,8 @@ class Picture {
     });
   }
 
-  // As wide as the view, so that its letters can be read on a phone too. The highest so far fits into its room beside the
-  // list, and all have one scale, however many words stand above.
+  // As wide as the view, so that its letters can be read on a phone too. The highest so far fits into its room beside
+  // the list, and all have one scale, however many words stand above.
   drawn(number) {
     const { width } = this;
     const tallest = width < WIDTH ? 2 * TALLEST : TALLEST, drawn = draw(this.lives, { to: number, width, tallest });

@@ -41,15 +41,15 @@ const panel_html = `
   <dialog class="vmm-help" aria-label="Keys">
     <table><caption>Keys</caption><tbody></tbody></table>
     <p>A click on a range of the picture pins it: its life is listed, and the same memory is marked everywhere. Drag
-      over the strip, and the words say what changed between two steps.</p>
+      over the timeline, and the words say what changed between two steps.</p>
     <form method="dialog"><button>Close</button>
       <label><input type="checkbox" checked> Letters are keys</label></form>
   </dialog>`;
 const keys = [
   ["← →", "back and forward, among the calls that are listed"], ["Home End", "the first and the last step"],
   ["n p", "the next and the previous call that changes something"], ["r", "the next error; Shift+R the previous"],
-  ["w s", "zoom into the strip and out; also the wheel"],
-  ["a d", "in a part of the strip: earlier and later"], ["0 t", "the whole strip; calls or time as its axis"],
+  ["w s", "zoom into the timeline and out; also the wheel"],
+  ["a d", "in a part of the timeline: earlier and later"], ["0 t", "the whole timeline; calls or time as its axis"],
   ["/", "find"], ["↑ ↓", "in the list: the next call; in the picture: the next range"],
   ["Enter", "in the picture: pin the range"], ["Esc", "hide what is said, unpin, or leave the search"],
   ["?", "this"]];
@@ -65,9 +65,9 @@ class View {
     this.part = (name) => this.panel.querySelector(`.vmm-${name}`);
     element.append(this.panel);
     element.classList.add("vmm-live");
-    this.strips = [...element.querySelectorAll(".vmm-strip"), ...document.querySelectorAll(`[data-of="${this.key}"]`)]
-      .map((each) => new MemoryStrip(this, each));
-    [this.strip] = this.strips;
+    const others = document.querySelectorAll(`[data-of="${this.key}"]`);  // beside that of another run
+    this.timelines = [...element.querySelectorAll(".vmm-timeline"), ...others].map((each) => new Timeline(this, each));
+    [this.timeline] = this.timelines;
     this.source = new Source(this);
     this.picture = new Picture(this);
     this.picture.resized();
@@ -139,7 +139,7 @@ class View {
     box.firstChild.replaceChildren(...this.with_code(cause));
     box.lastChild.textContent = explanation;
     box.classList.toggle("vmm-brief-words", cause == explanation);
-    for (const strip of this.strips) strip.show(at);
+    for (const timeline of this.timelines) timeline.show(at);
     this.show_number();
     this.list.draw();
     this.picture.draw();
@@ -154,7 +154,7 @@ class View {
       const focused = document.activeElement == button;
       const to = [listed[0], nearest(listed, at, -1), nearest(listed, at, 1), listed.at(-1)][index];
       button.disabled = !to || to == at;
-      if (button.disabled && focused) this.strip.slider.focus();  // or the keys would no longer reach the view
+      if (button.disabled && focused) this.timeline.slider.focus();  // or the keys would no longer reach the view
     });
   }
   step_in_words(at) {
@@ -196,7 +196,7 @@ class View {
 
   // --- Addresses. One to something else is not ours, and one to what is no step leads to the nearest.
   address() {
-    return `#${this.key}=${this.at}${this.held ? ",held" : ""}${this.strip.words()}`;
+    return `#${this.key}=${this.at}${this.held ? ",held" : ""}${this.timeline.words()}`;
   }
   write_address() {
     clearTimeout(this.timer);
@@ -217,7 +217,7 @@ class View {
     const its = this.meant(location.hash);
     if (!its) return false;
     clearTimeout(this.timer);
-    if (its.part) this.strip.follow(its.part);
+    if (its.part) this.timeline.follow(its.part);
     this.go(its.number, { write: false, held: its.held });
     this.part("no-step").hidden = !its.unknown;
     this.part("no-step").textContent = `There is no step “${its.unknown.slice(0, 40)}”: there are 1 to ${this.last}. `
@@ -242,9 +242,9 @@ class View {
   add_keys() {
     this.by_letter = { n: () => this.go_kind("changes", 1), p: () => this.go_kind("changes", -1),
       r: () => this.go_kind("errors", 1), R: () => this.go_kind("errors", -1),
-      w: () => this.strip.zoom(0.5), s: () => this.strip.zoom(2), a: () => this.strip.pan(-0.5),
-      d: () => this.strip.pan(0.5), 0: () => this.strip.look_at(...this.strip.whole),
-      t: () => this.data.times && this.strip.show_axis(!this.strip.is_by_time),
+      w: () => this.timeline.zoom(0.5), s: () => this.timeline.zoom(2), a: () => this.timeline.pan(-0.5),
+      d: () => this.timeline.pan(0.5), 0: () => this.timeline.look_at(...this.timeline.whole),
+      t: () => this.data.times && this.timeline.show_axis(!this.timeline.is_by_time),
       "/": () => this.list.search.focus(), "?": () => this.help.showModal() };
     (this.is_alone ? document : this.element).addEventListener("keydown", (event) => this.pressed(event));
     document.addEventListener("keydown", ({ key, target }) => key == "Escape" && this.escape(target));
@@ -263,7 +263,7 @@ class View {
     else if (upward && target.closest?.(".vmm-scroll")) picture.focus_next(upward);
     else if ((name == "Enter" || name == " ") && is_pin) picture.pin(target);
     else if (this.by_letter[name] && this.letters.checked) this.by_letter[name]();
-    else if (target.closest?.(".vmm-strip") || event.shiftKey) return;  // it knows these keys
+    else if (target.closest?.(".vmm-timeline") || event.shiftKey) return;  // it knows these keys
     else if (name == "ArrowLeft") this.go_listed(-1);
     else if (name == "ArrowRight") this.go_listed(1);
     else if (name == "Home") this.go(1);
@@ -272,7 +272,7 @@ class View {
     event.preventDefault();
   }
   escape(target) {
-    const told = [this.picture, ...this.strips].filter(({ tip }) => !tip.hidden);
+    const told = [this.picture, ...this.timelines].filter(({ tip }) => !tip.hidden);
     if (told.length) for (const each of told) each.hide();
     else if (this.help.open || !(this.is_alone || this.element.contains(target))) return;
     else if (this.since) this.go(this.at);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT-0
-"""The strip in a real browser: a part of it, calls and time as its axis, what is under the pointer."""
+"""The timeline in a real browser: a part of it, calls and time as its axis, what is under the pointer."""
 
 import re
 
@@ -20,13 +20,13 @@ def slow_start():
     return writer
 
 
-class TestStrip(ViewTest):
+class TestTimeline(ViewTest):
     @classmethod
     def setup_class(cls):
         super().setup_class()
         recordings = [slow_start().recording(), sample.timed(6, 1000).recording()]
-        runs = [(recording, cls.page_of(recording, "strip")[1]) for recording in reversed(recordings)]
-        cls.file, cls.two = (cls.scratch / name for name in ("strip.html", "two.html"))
+        runs = [(recording, cls.page_of(recording, "timeline")[1]) for recording in reversed(recordings)]
+        cls.file, cls.two = (cls.scratch / name for name in ("timeline.html", "two.html"))
         cls.two.write_text(page_of_two(runs[::-1]))
 
     def labels(self):
@@ -88,7 +88,7 @@ class TestStrip(ViewTest):
         for name in "Zoom out", "Earlier", "Later", "The whole":
             assert self.button(name).is_disabled(), name
         assert self.page.locator(".vmm-number").inner_text() == "step 11 of 40 at 100 µs (+10 µs)"
-        tip = self.page.locator(".vmm-strip .vmm-tip")
+        tip = self.page.locator(".vmm-timeline .vmm-tip")
         self.page.evaluate("document.activeElement.blur()")
         for time, words in (115, "no call for 30 µs, then step 12; before, step 11 of 40"), (101, "step 11 of"):
             self.page.mouse.move(*self.place(time / 971))
@@ -99,14 +99,14 @@ class TestStrip(ViewTest):
 
     def test_the_strip_tells_of_each_step(self):
         self.at("#step=20")
-        tip = self.page.locator(".vmm-strip .vmm-tip")
+        tip = self.page.locator(".vmm-timeline .vmm-tip")
         self.page.mouse.move(*self.place(5.5 / CALLS))
         assert tip.inner_text() == "step 6 of 40 at 50 µs: cuMemCreate; GPU 0: 4 MiB mapped, 2 MiB not mapped"
         assert "peak" in self.page.locator(".vmm-legend").inner_text()
         for width in 1280, 390:
             self.page.set_viewport_size({"width": width, "height": 900})
             self.page.mouse.move(*self.place(0.4))
-            assert self.covered_by(".vmm-strip .vmm-tip", ".vmm-lane", ".vmm-tools button") == [], f"{width} pixels"
+            assert self.covered_by(".vmm-timeline .vmm-tip", ".vmm-lane", ".vmm-tools button") == [], f"{width} pixels"
         self.page.keyboard.press("Escape")
         self.page.mouse.move(5, 5)
         assert not tip.is_visible()

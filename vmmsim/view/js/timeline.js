@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// The strip: what each GPU held over the calls or over time, of which a part can be looked at, and the slider in it.
-// Strips of two runs have one scale, and their peaks stand one above the other.
-const most_columns = 1500, high = 1000;  // of the strip; how high a lane is, in its own units
+// The timeline: what each GPU held over the calls or over time, of which a part can be looked at, and the slider in it.
+// Timelines of two runs have one scale, and their peaks stand one above the other.
+const most_columns = 1500, high = 1000;  // of the timeline; how high a lane is, in its own units
 const most_lanes = 12;  // of threads: of more, each process has one
 const most_crosses = 80, fewest = 8;  // marks of refusals that are more than a line; calls, or microseconds, of a part
 const layers = [["ordinary", ([mapped, idle, ordinary]) => mapped + idle + ordinary],
@@ -15,7 +15,7 @@ function time_text(time, apart = time) {
   return `${+(time / factor).toFixed(digits)} ${unit}`;
 }
 
-class MemoryStrip {
+class Timeline {
   constructor(view, element) {
     const { data, last } = view, { times } = data;
     Object.assign(this, { view, data, last, times, element, is_by_time: false, at: 1, origin: 0, pair: [this],
@@ -65,9 +65,9 @@ class MemoryStrip {
   // Two that stand one above the other: of the second is known what both have.
   join() {
     if (this.both) {
-      this.pair = this.both.strips = [...this.both.strips ?? [], this];
-      const top = Math.max(...this.pair.map((strip) => strip.top));
-      for (const strip of this.pair) Object.assign(strip, { top, pair: this.pair });
+      this.pair = this.both.timelines = [...this.both.timelines ?? [], this];
+      const top = Math.max(...this.pair.map((timeline) => timeline.top));
+      for (const timeline of this.pair) Object.assign(timeline, { top, pair: this.pair });
     }
     this.show_axis(false);
   }
@@ -95,12 +95,12 @@ class MemoryStrip {
 
   // --- What is looked at
   show_axis(is_by_time) {
-    for (const strip of this.pair) {
-      strip.is_by_time = is_by_time && Boolean(strip.times);
-      strip.origin = 0;
-      strip.origin = this.pair.length > 1 ? strip.begin(Math.max(1, strip.peak)) : 0;
+    for (const timeline of this.pair) {
+      timeline.is_by_time = is_by_time && Boolean(timeline.times);
+      timeline.origin = 0;
+      timeline.origin = this.pair.length > 1 ? timeline.begin(Math.max(1, timeline.peak)) : 0;
     }
-    this.whole = [Math.min(...this.pair.map((strip) => -strip.origin)), Math.max(...this.pair.map(({ end }) => end))];
+    this.whole = [Math.min(...this.pair.map(({ origin }) => -origin)), Math.max(...this.pair.map(({ end }) => end))];
     this.look_at(...this.whole);
   }
   get is_whole() {
@@ -109,9 +109,9 @@ class MemoryStrip {
   look_at(from, to) {
     const [first, end] = this.whole, size = Math.min(Math.max(Math.round(to - from), fewest), end - first);
     from = size == end - first ? first : Math.min(Math.max(Math.round(from), first), end - size);
-    for (const strip of this.pair) {
-      [strip.whole, strip.shown] = [this.whole, [from, from + size]];
-      strip.draw();
+    for (const timeline of this.pair) {
+      [timeline.whole, timeline.shown] = [this.whole, [from, from + size]];
+      timeline.draw();
     }
     if (this.view.at) this.view.write_later();
   }
@@ -241,7 +241,7 @@ class MemoryStrip {
 
   // --- What works it
   add_tools() {
-    if (this.both?.strips) return;  // those of one are of both
+    if (this.both?.timelines) return;  // those of one are of both
     const button = (text, name, does) => make_button(text, does, { "aria-label": name, title: name });
     this.by = [["Calls", false], ["Time", true]].map(([text, is_by_time]) =>
       button(text, `The axis: ${text.toLowerCase()}`, () => this.show_axis(is_by_time)));
@@ -249,9 +249,9 @@ class MemoryStrip {
       button("▶", "Later", () => this.pan(0.5)), button("Whole", "The whole", () => this.look_at(...this.whole))];
     const zoom = button("+", "Zoom in", () => this.zoom(0.5)), groups = [[zoom, ...this.parts]];
     if (this.times) groups.unshift(this.by);
-    const first = (this.both || this.element.parentElement).querySelector(".vmm-strip");
+    const first = (this.both || this.element.parentElement).querySelector(".vmm-timeline");
     first.before(make("p", { class: "vmm-legend" }, ...this.legend()),
-      make("div", { class: "vmm-tools", role: "group", "aria-label": "The strip" },
+      make("div", { class: "vmm-tools", role: "group", "aria-label": "The timeline" },
         ...groups.map((its) => make("span", { class: "vmm-tabs" }, ...its))));
   }
   show_tools() {
