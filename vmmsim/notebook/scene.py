@@ -25,7 +25,7 @@ def life(was, now):
 
 
 class Scene:
-    """The lives of all that was there before or is there now, as lives.Lives packs those of a recording."""
+    """The lives of all that was there before or is there now, as lifetimes.Lifetimes packs those of a recording."""
 
     def __init__(self, devices, processes, machine, since, pids, names, handle_names=None):
         self.machine, self.since, self.pids = machine, since, pids

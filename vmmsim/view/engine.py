@@ -9,10 +9,10 @@ import json
 import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent / "js"
-DRAWING = "parts lives scene layout drawing arrows aggregator rows sharing tooltips draw".split()
+DRAWING = "parts lifetimes scene layout drawing arrows aggregator rows sharing tooltips draw".split()
 MAIN = """
 function pictures(text) {
-  const { data, asked } = JSON.parse(text), lives = new Lives(data);
+  const { data, asked } = JSON.parse(text), lives = new Lifetimes(data);
   return JSON.stringify(asked.map((each) => drawn(lives, each)));
 }
 """
@@ -30,7 +30,7 @@ def pictures(data, asked, drawn="const drawn = draw;"):
 
 def script_of_drawing(name: str) -> str:
     """For a page of one's own: a function of this name draws data as draw() does; nothing else of it is seen there."""
-    its = "return (data, it) => draw(new Lives(data), it);"
+    its = "return (data, it) => draw(new Lifetimes(data), it);"
     return f'const {name} = (() => {{\n"use strict";\n{code_of_drawing()}{its}\n}})();\n'
 
 

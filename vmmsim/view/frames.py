@@ -17,7 +17,7 @@ from vmmsim.trace.model import Machine
 from vmmsim.trace.recording import Recording
 from vmmsim.view.brief import brief, told_apart
 from vmmsim.view.callers import Callers
-from vmmsim.view.lives import Lives
+from vmmsim.view.lifetimes import Lifetimes
 from vmmsim.view.naming import variable
 from vmmsim.view.overview import Overview, is_launch, lanes
 from vmmsim.view.owners import Owners
@@ -63,7 +63,7 @@ class Steps(list):
         self.names, self.variables = {}, {}  # of reservations; by the callers of a line
         self.often = collections.Counter((line["pid"], self.variable(line)) for line in reserve)
         self.ranks = collections.defaultdict(dict)  # of threads and streams
-        self.lives, self.owners, self.callers = Lives(self.name, self.nth), Owners(recording), Callers(recording)
+        self.lives, self.owners, self.callers = Lifetimes(self.name, self.nth), Owners(recording), Callers(recording)
         self.apart = told_apart(name for line in lines for name in kernels_of(line))
         self.answered = answered(recording)
         self.overview = Overview(recording, self.answered)

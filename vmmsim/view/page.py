@@ -5,9 +5,9 @@
     fragment(recording, steps, id)  what stands in a page of the book, which has the script, view.css and their colours
     script()                        the text of what shows it: the files in js, as one
 
-A view holds what there was when, as lives.py has it, compressed and in letters; the script unpacks that and draws the
-step that is looked at, and above it the timeline of memory. What comes from a recording is there, and in text that is
-escaped: nothing of it becomes a tag. Without scripts what matters shows.
+A view holds what there was when, as lifetimes.py has it, compressed and in letters; the script unpacks that and draws
+the step that is looked at, and above it the timeline of memory. What comes from a recording is there, and in text that
+is escaped: nothing of it becomes a tag. Without scripts what matters shows.
 """
 
 import base64
@@ -28,7 +28,7 @@ from vmmsim.view.sizes import plural
 from vmmsim.view.style import style_of_pages
 
 HERE = pathlib.Path(__file__).resolve().parent
-SCRIPTS = *DRAWING, "held", "picture", "source", "list", "timeline", "view"  # those first that others use
+SCRIPTS = *DRAWING, "ownership", "picture", "source", "list", "timeline", "view"  # those first that others use
 LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
 COLUMNS = [field.name for field in dataclasses.fields(Step) if field.name != "number"]
 FIRST = re.compile(r"cuMemAddressReserve|cuMemCreate|cuMemImport|cuMulticastCreate")  # where a view in the book opens

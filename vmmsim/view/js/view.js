@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Steps through the recordings that page.py has put into this page. What a recording says becomes text, never a tag;
-// all figures are those that overview.py and lives.py have.
+// all figures are those that overview.py and lifetimes.py have.
 const panel_html = `
   <div class="vmm-bar"><div class="vmm-controls" role="group" aria-label="Steps">
     <button type="button">First</button><button type="button">Back</button>
@@ -57,7 +57,7 @@ const nearest = (all, at, way) => way > 0 ? all[first_from(all, at + 1)] : all[f
 
 class View {
   constructor(element, data) {
-    Object.assign(this, { element, data, steps: data.steps, lives: new Lives(data), key: element.dataset.key,
+    Object.assign(this, { element, data, steps: data.steps, lives: new Lifetimes(data), key: element.dataset.key,
       last: data.steps.length, is_alone: "alone" in element.dataset, at: 0, since: 0, held: false, timer: 0 });
     this.has_address = location.href != "about:srcdoc";  // it has none inside another page, as in a notebook
     this.panel = make("div", { class: "vmm-steps" });
@@ -185,7 +185,7 @@ class View {
     const { part, held } = this;
     [part("frame").hidden, part("held").hidden] = [held, !held];
     this.tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", held == index > 0));
-    if (held) part("held").replaceChildren(...new Held(this.lives, this.key, this.at).parts());
+    if (held) part("held").replaceChildren(...new Ownership(this.lives, this.key, this.at).parts());
   }
   unfold(kind) {
     this.go(this.at, { held: true });

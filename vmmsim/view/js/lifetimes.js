@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
-// What there is in a step, of the lives of all things, as lives.py has packed them.
+// What there is in a step, of the lives of all things, as lifetimes.py has packed them.
 const steps_of_mapping = ([, , , , born, died, granted]) => [born, died, ...granted.map(([step]) => step)];
 
-class Lives {
+class Lifetimes {
   constructor(data) {
     Object.assign(this, data);
     this.mapped_in = this.reservations.map(() => []);
@@ -61,14 +61,14 @@ class Lives {
     const told = this.lanes.map(([gpu, changes]) => {
       const comes = this.memory.filter((its) => its && its[1] == gpu && !its[2])
         .flatMap(([size, , , , steps]) => steps.map((step, nth) => [step, size, nth % 2]));
-      for (const [, size, device, born, died] of this.blocks)
-        if (device == gpu) comes.push([born, size, 0], [died, size, 1]);
+      for (const [, size, its, born, died] of this.blocks) if (its == gpu) comes.push([born, size, 0], [died, size, 1]);
       const sizes = (goes) => comes.filter(is_in).flatMap(([, size, its]) => its == goes ? [size] : []);
       const text = (all, did) => all.length ? `${did} ${size_text(sum(all))} in ${all.length}, ` : "";
       const held = [last_of(changes, from), ...changes.filter(is_in)].map(([step, ...its]) => [sum(its), step]);
       const [peak, at] = held.reduce((most, each) => each[0] > most[0] ? each : most);
       return `GPU ${gpu} from ${size_text(held[0][0])} to ${size_text(held.at(-1)[0])}; `
-        + text(sizes(0), "allocated") + text(sizes(1), "freed") + `peak ${size_text(peak)} at step ${Math.max(at, from)}`;
+        + text(sizes(0), "allocated") + text(sizes(1), "freed")
+        + `peak ${size_text(peak)} at step ${Math.max(at, from)}`;
     });
     return `From step ${from} to step ${to}: ${told.join(". ")}.`;
   }

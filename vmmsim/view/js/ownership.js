@@ -7,7 +7,7 @@ const held_kinds = {
   descriptors: "Open descriptors", mappings: "Mappings", reservations: "Reservations",
   modules: "For __device__ variables: goes with the program" };
 
-class Held {
+class Ownership {
   constructor(data, key, at) {
     Object.assign(this, { data, key, at, steps: data.steps });
   }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """What was there when: the life of each reservation, mapping, handle and memory of a recording, by steps.
 
-lives = Lives(name, rank)    name(pid, reservation) is what it is called; rank[pid] a process's place
+lives = Lifetimes(name, rank)    name(pid, reservation) is what it is called; rank[pid] a process's place
 lives.note(step, line, since, machine)
 lives.left()                 what nobody gave back
 lives.packed()               for the script, which draws from it what there is in a step
@@ -19,7 +19,7 @@ LONGEST = 5000  # events of one thing; more nobody reads
 DIED = {"reservations": 5, "mappings": 5, "handles": 3, "blocks": 4, "descriptors": 4, "bindings": 3, "peers": 4}
 
 
-class Lives:
+class Lifetimes:
     def __init__(self, name, rank):
         self.name, self.rank = name, rank
         self.memory = {}  # as it is packed, by what it is called

@@ -28,7 +28,7 @@ def pool():
     return writer
 
 
-class TestHeld(ViewTest):
+class TestOwnership(ViewTest):
     @classmethod
     def setup_class(cls):
         super().setup_class()
