@@ -298,8 +298,9 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         self.view("--svg", "--step", "3-5", file)
         assert "<title>Steps 3 to 5</title>" in (picture := (self.place / "short.svg").read_text())
         assert "vmm-calls" not in picture and "cuMemCreate allocates 2 MiB" in picture
-        self.view("--svg", "--step", "5", file)
-        assert "vmm-arrow vmm-new" not in (self.place / "short.svg").read_text()
+        self.view("--svg", "--step", "5", "--width", "1", file)
+        assert "vmm-arrow vmm-new" not in (picture := (self.place / "short.svg").read_text())
+        assert 'width="340"' in picture, "narrower than its words"
 
     def test_two_runs_become_one_page(self):
         """Their timelines above, their views below."""

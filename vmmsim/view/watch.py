@@ -72,7 +72,7 @@ def parser_of(the_tool, machines):
     parser.add_argument("--svg", action="store_true", help="only the picture of a step, as an SVG file")
     parser.add_argument("--step", metavar="N", type=step_numbers, help="which; 20-24: what all these changed")
     parser.add_argument("--title", metavar="TEXT", help="above a picture, with the calls that changed something")
-    parser.add_argument("--width", metavar="N", type=int, help="of a picture, in pixels (default: 600)")
+    parser.add_argument("--width", metavar="N", type=int, help="of a picture: 340 or more (default: 600)")
     parser.add_argument("--open", action="store_true", help="open it in the browser")
     parser.add_argument("command", metavar="PROGRAM", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
@@ -294,7 +294,7 @@ def text_of(recordings, given):
     first, last = given.step or 2 * [found.overview.opens_at()]
     if not 1 <= first <= last <= len(found):
         raise Failed(f"--step: there are the steps 1 to {len(found)}")
-    return picture_of_steps(found, first, last, given.title or "", width=given.width or 600)
+    return picture_of_steps(found, first, last, given.title or "", width=max(given.width or 600, 340))
 
 
 def draw(recordings, path, given=None):
