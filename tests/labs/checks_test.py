@@ -120,7 +120,7 @@ def test_the_list_keeps_its_order(verdict):
     assert "on 2 simulated GPUs" not in its.words
 
 
-def test_what_comes_behind_a_failure(verdict):
+def test_what_comes_behind_a_failure_is_shown(verdict):
     """The same run shows it: what holds, what fails, and what it cannot tell; not a run that was stopped."""
     needs_another = check("needs another run")(lambda run: run.again(gpus=2))
     relies = check("relies on the first")(lambda run: run.calls("cudaMalloc").nothing)
@@ -132,7 +132,7 @@ def test_what_comes_behind_a_failure(verdict):
     assert "holds" not in statuses(verdict(REFUSED, *checks))
 
 
-def test_a_map_of_memory(verdict):
+def test_a_map_of_memory_is_shown(verdict):
     """At the failure, in five lines; of a leak, what was there in the end."""
     body = """
         CUmemAllocationProp properties = {};
@@ -165,7 +165,7 @@ def test_a_map_of_memory(verdict):
     assert re.fullmatch(r"no address +2 MiB  memory of GPU 0, #1; not mapped, a handle holds it", line)
 
 
-def test_a_leak_of_another_run(verdict):
+def test_a_leak_of_another_run_is_told(verdict):
     """It is told rather than what follows from it, and not in place of a call that is to blame."""
     body = "int gpus = 0;\nCHECK(cudaGetDeviceCount(&gpus));\n"
     body += RIGHT.replace("CHECK(cuMemRelease(handle));", "if (gpus == 1) CHECK(cuMemRelease(handle));")
@@ -175,7 +175,7 @@ def test_a_leak_of_another_run(verdict):
     assert verdict(body, fails("on two", "cuMemCreate", gpus=2)).failed == "on two"
 
 
-def test_a_check_with_a_mistake(verdict):
+def test_a_check_with_a_mistake_is_told_as_that(verdict):
     """It is told as that, and not as the student's; unless the program had stopped before."""
     mistaken, stops = check("something")(lambda run: [][0]), "CHECK(cuMemRelease(1));"
     with pytest.raises(CannotJudge, match=r"'something' has a mistake.*: IndexError: .*checks_test.py:\d+\)$"):
@@ -203,13 +203,13 @@ def test_a_check_with_a_mistake(verdict):
     ],
     ids="to_do printed stream reset descriptor released_before freed_before never_there".split(),
 )
-def test_what_is_told(body, failed, said, verdict):
+def test_it_is_told_what_went_wrong(body, failed, said, verdict):
     its = verdict(body)
     assert its.failed == failed
     assert re.search(said, its.words)
 
 
-def test_kernels_that_begin_late(verdict):
+def test_kernels_begin_late(verdict):
     """A kernel begins when the program waits for it, or after its time; what it was given is known."""
     body = """
         void* memory = nullptr;
@@ -253,7 +253,7 @@ def test_kernels_that_begin_late(verdict):
         ("  return lab::end();", "", ""),
     ],
 )
-def test_what_stands_outside_the_marks(old, new, remark):
+def test_what_stands_outside_the_marks_is_the_starters(old, new, remark):
     """It is the starter's, whatever the student's file has there; what is included is kept."""
     assert old in SOLUTION
     made = spliced(STARTER, SOLUTION.replace(old, new, 1), "a.cu", ({}, {"changes": {"42": "44"}}))
@@ -312,7 +312,7 @@ def test_a_part_is_whole(lines, words):
     assert refused.value.line - first < 1 + lines.count("\n")
 
 
-def test_the_marks_of_a_part():
+def test_a_part_needs_its_marks():
     with pytest.raises(NotWhole, match="the marks are not those"):
         spliced(STARTER, SOLUTION.replace("// <<<", "", 1), "a.cu", ({},))
 
@@ -325,7 +325,7 @@ def test_a_macro_keeps_its_meaning_outside(name):
     assert body.index(f'#pragma pop_macro("{name}")') > body.index("#undef CHECK")
 
 
-def test_real(verdict):
+def test_what_real_gpus_print_is_judged(verdict):
     right = verdict(RIGHT, real=Ended(0, "", OUTPUT, "", b""))
     assert (right.failed, right.checks[-1]) == ("", (REAL, "passed"))
     for wrong in (Ended(1, "", OUTPUT, "", b""), Ended(0, "", "OK\n", "", b""), Ended(0, "time", OUTPUT, "", b"")):

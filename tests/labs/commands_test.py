@@ -130,7 +130,7 @@ def changed(checkout):
 # --- A student
 
 
-def test_the_way_of_a_student(ann):
+def test_a_student_gets_from_the_list_to_a_right_answer(ann):
     assert re.search(r"01a +15  Replace cudaMalloc\n\n0 of 1 are right.\nGo on with ./lab.sh 01a", ann.lab(status=0))
     assert not ann.mine.exists(), "a list makes no files"
     assert "no run of 01a to show yet: ./lab.sh 01a makes one" in ann.lab("view", "01a", status=1)
@@ -173,7 +173,7 @@ def test_what_is_saved_is_judged(ann):
             process.kill()
 
 
-def test_a_prediction(ann):
+def test_a_prediction_is_asked_for_and_kept(ann):
     """It is asked for before the run, and kept with what came."""
     write(ann.file, STARTER)
     said = ann.lab("predict", "01a", status=1, typed="\nseven\n99\n3\nno granularity\n")
@@ -211,7 +211,7 @@ def parsed(monkeypatch, capsys):
     return of
 
 
-def test_names_of_labs(parsed, ann):
+def test_labs_are_found_by_parts_of_their_names(parsed, ann):
     for word in ("01a", "1a", "1A", FILE, "01a_rep", "cudaMalloc", f"{LAB.starter}:16"):
         assert parsed(word).lab.number == "01a", word
     assert "'1' fits several labs: 01a Replace cudaMalloc, 01b Move without copying, 01c Repair" in parsed("1")
@@ -242,11 +242,11 @@ def test_names_of_labs(parsed, ann):
         (["--nonsense"], "unrecognized arguments"),
     ],
 )
-def test_bad_arguments(words, said, parsed):
+def test_bad_arguments_are_told(words, said, parsed):
     assert said in parsed(*words)
 
 
-def test_usage(ann):
+def test_usage_is_short(ann):
     assert ann.lab("09z", status=2).count("\n") == 2
     assert "usage: ./lab.sh  " in ann.lab("--help", status=0)
     assert not ann.mine.exists()
@@ -255,7 +255,7 @@ def test_usage(ann):
 # --- Points
 
 
-def test_results(ann, changed):
+def test_results_have_the_form_that_is_documented(ann, changed):
     """As JSON, and as Gradescope documents them: tests, each with a name, score, max_score, status and output."""
     text = LAB.path.read_text()
     changed(CHECKS, f"{text}\nPOINTS = {{'it flies': 2}}\n")
@@ -278,7 +278,7 @@ def test_results(ann, changed):
     assert "fails; counts once this is right: no memory comes" in told["tests"][2]["output"]
 
 
-def test_a_class(ann):
+def test_a_class_has_a_line_for_each_student(ann):
     """A line for each student, whatever one of them hands in: it ends nothing, and writes no results."""
     forges = r'std::system("rm -rf \"$PWD\" \"$TMPDIR\"; echo {} > \"$LABS_MINE/../../../grades.csv\"")'
     for who, text in {
@@ -300,7 +300,7 @@ def test_a_class(ann):
     assert "one for each student" in ann.lab("--class", "ann", status=1, cwd=ann.mine)
 
 
-def test_a_submission_that_never_ends():
+def test_a_submission_that_never_ends_is_ended():
     """It has stopped its judge: the class goes on, and what it started is ended."""
     stopped = ["sh", "-c", "sleep 1000 & echo {}; kill -STOP $$"]
     with subprocess.Popen(stopped, stdout=subprocess.PIPE, text=True) as process:
@@ -345,7 +345,7 @@ def succeeded(ann):
 
 
 @pytest.mark.skipif(not HOLDS, reason="this machine allows no sandbox")
-def test_five_forgeries(ann, changed):
+def test_five_forgeries_fail(ann, changed):
     """None succeeds; without the boundary they do, but for what the compiler is to read: a part has no such asm."""
     assert succeeded(ann) == []
     for path, text in {
@@ -366,7 +366,7 @@ def place():
         yield pathlib.Path(its)
 
 
-def test_an_autograder(ann, place):
+def test_an_autograder_grades(ann, place):
     """Unpacked and set up as Gradescope does it, with what is built here; a forgery and an honest file then."""
     ann.mine.mkdir()
     packed = ann.mine / "it.zip"
@@ -397,32 +397,32 @@ def test_an_autograder(ann, place):
 # --- What is not as it should be
 
 
-def test_a_file_that_is_missing(ann, changed):
+def test_a_file_that_is_missing_is_told(ann, changed):
     changed(f"labs/starters/{FILE}", "")
     (ann.checkout / "labs/starters" / FILE).unlink()
     assert re.search(rf"No such file.*{FILE}'; git status shows", ann.lab("01a", status=1))
 
 
-def test_a_file_that_is_none(ann):
+def test_a_file_that_is_none_is_told(ann):
     ann.file.mkdir(parents=True)
     assert "is no file" in ann.lab("01a", status=1)
     assert "not begun" in ann.lab("--all", status=1)
 
 
-def test_no_gpu_for_real(ann):
+def test_real_needs_a_gpu(ann):
     ann.environment["CUDA_VISIBLE_DEVICES"] = ""  # where there are some
     assert "--real needs a GPU: " in ann.lab("01a", "--real", status=1)
 
 
 @pytest.mark.skipif(not os.stat("/").st_mode & 0o001, reason="no other user may enter / here")
-def test_a_directory_that_cannot_be_written(ann):
+def test_a_directory_that_cannot_be_written_is_told(ann):
     ann.mine.mkdir(mode=0o555)
     said = f"{FILE} cannot be written: Permission denied\nLABS_MINE names another directory"
     assert said in ann.lab("01a", status=1, **NOBODY)
 
 
 @pytest.mark.parametrize(("word", "number", "status"), [("01a", signal.SIGINT, 130), ("--all", signal.SIGTERM, 143)])
-def test_interrupted(word, number, status, ann):
+def test_an_interrupt_leaves_nothing(word, number, status, ann):
     """In the middle of a run the judge is ended, and nothing is left."""
     write(ann.file, with_part("  for (;;) usleep(1000);\n"))
     process = ann.start(word)

@@ -78,7 +78,7 @@ def program(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_said(name, program, monkeypatch):
+def test_it_is_said_how_it_ended(name, program, monkeypatch):
     monkeypatch.setattr(program, "run", lambda **options: Program.run(program, **options | {"main": name}))
     verdict = Judge(all_labs()[0], program, False).verdict()
     assert verdict.failed == ENDED
@@ -93,7 +93,7 @@ def test_what_is_said(name, program, monkeypatch):
         ("void missing();\nint main() { missing(); }", r"answer.cu:2: undefined reference to .missing\(\)"),
     ],
 )
-def test_what_does_not_compile(text, said, tmp_path):
+def test_what_does_not_compile_is_told(text, said, tmp_path):
     """Its paths are as short as they can be."""
     source = tmp_path / "answer.cu"
     source.write_text(text)

@@ -74,7 +74,7 @@ def outside_marks(text):
 
 
 @each_lab
-def test_what_the_student_reads(lab):
+def test_the_starter_tells_its_task(lab):
     text = lab.starter.read_text()
     head, *task = re.match(r"// SPDX-License\S+ MIT-0\n((?://.*\n)+)", text)[1].splitlines()
     assert head == f"// Lab {lab.number}: {lab.title}"
@@ -166,13 +166,13 @@ def verdict_on(all_answers):
 
 
 @each([answer for answer in ANSWERS if not answer.fails])
-def test_right_answer(answer, verdict_on):
+def test_a_right_answer_passes(answer, verdict_on):
     verdict = verdict_on(answer)
     assert (verdict.status, verdict.words, verdict.remarks) == ("passed", "", "")
 
 
 @each([answer for answer in ANSWERS if answer.fails])
-def test_wrong_answer(answer, verdict_on):
+def test_a_wrong_answer_fails(answer, verdict_on):
     verdict = verdict_on(answer)
     assert (verdict.status, verdict.failed) == ("failed", answer.fails), verdict.words
     assert re.search(answer.says, verdict.words)
@@ -180,7 +180,7 @@ def test_wrong_answer(answer, verdict_on):
 
 
 @each_lab
-def test_answers_for_all(lab, verdict_on):
+def test_each_check_fails_once(lab, verdict_on):
     """Each check fails once; and one of those that are wrong prints the right result."""
     assert [bool(its["why"]) for its in lab.alternatives().values()] == [True, True]
     wrong = [answer for answer in ABOUT[lab][1] if answer.fails]
