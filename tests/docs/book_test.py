@@ -23,7 +23,7 @@ def run(*words):
     return done
 
 
-def test_book():
+def test_it_is_built_without_a_warning():
     for old in BOOK, VIEWS:
         shutil.rmtree(old, ignore_errors=True)  # or a page that was taken out would stay
     built = [path.name for path in sorted(ROOT.glob("[0-9][0-9]_*")) if (PROGRAMS / path.name[3:]).exists()]

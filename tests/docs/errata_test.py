@@ -45,7 +45,7 @@ def run(words):
 
 @pytest.mark.parametrize("form", ["Printed", "Right"])
 @pytest.mark.parametrize("file", FILES, ids=[file.name for file in FILES])
-def test_a_form(file, form, tmp_path):
+def test_each_form_does_what_it_says(file, form, tmp_path):
     if "<mpi.h>" in file.read_text() and "mpiexec_beside" not in BUILT:
         pytest.skip("no MPI beside this Python")
     outcome, text = re.search(FORM.format(form), file.read_text(), re.MULTILINE).groups()

@@ -147,7 +147,7 @@ def test_nothing_is_loaded_from_elsewhere():
             assert not urllib.parse.urlsplit(address).netloc, f"{style} loads {address}"
 
 
-def test_what_is_for_a_class():
+def test_what_is_for_a_class_needs_no_other_file():
     """Ten slides with a picture each, and what to say; every question of the lessons and no answer, and the answers
     by themselves; no file needs another."""
     with tempfile.TemporaryDirectory() as scratch:

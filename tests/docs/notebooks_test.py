@@ -79,7 +79,7 @@ def test_each_lesson_has_one_and_again_the_same(made, tmp_path):
 
 
 @pytest.mark.parametrize("lesson", lessons())
-def test_form(made, lesson):
+def test_it_has_the_form_of_a_notebook(made, lesson):
     page = (ROOT / lesson / "README.md").read_text()
     for base, texts in made.items():
         notebook = nbformat.reads(texts[lesson], as_version=4)
@@ -181,7 +181,7 @@ def check_code_of_questions(lesson, cells):
         ("/srv/vmm", None),
     ],
 )
-def test_form_of_the_address(origin, address, monkeypatch, tmp_path):
+def test_the_address_has_the_form_of_its_forge(origin, address, monkeypatch, tmp_path):
     """What the notebooks have for the address from which a checkout was cloned; its own, for one of no forge."""
     monkeypatch.setattr(notebooks, "ROOT", tmp_path)
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
@@ -256,7 +256,7 @@ def hold(expected, output, gpus):
 
 
 @pytest.mark.parametrize("lesson", lessons())
-def test_executed(lesson, monkeypatch):
+def test_it_can_be_executed(lesson, monkeypatch):
     pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed for this Python; ./test.sh gets it")
     name, directory = lesson[3:], ROOT / lesson
     with set_up_checkout(pathlib.Path(BUILT["build"])) as (scratch, checkout):

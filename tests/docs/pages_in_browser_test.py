@@ -233,7 +233,7 @@ class TestBook(BrowserTest):
         self.page.keyboard.press("Tab")
         assert self.focused("(element) => Boolean(element.closest('article'))"), "the skip link skips nothing"
 
-    def test_a_phone_with_a_keyboard(self):
+    def test_a_phone_with_a_keyboard_reaches_all(self):
         self.open(FIRST, width=390)
         assert self.page.locator(".mobile-header .brand").inner_text() == "01 VMM basics"
         self.come_to_the_box()

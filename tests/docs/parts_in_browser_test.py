@@ -129,7 +129,7 @@ class TestParts(BrowserTest):
     def test_of_a_console_session_the_commands_are_copied(self):
         assert self.copy(self.page.locator(".copybtn").first) == "./run.sh 01 \\\n    --sim\nls"
 
-    def test_two_views_on_a_page(self):
+    def test_two_views_on_a_page_work(self):
         book = self.scratch / "book"
         self.page.goto((book / "docs" / "views.html").as_uri() + "#two-step=9")
         self.page.wait_for_function("document.querySelectorAll('.vmm-live').length == 2")

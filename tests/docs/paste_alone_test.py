@@ -54,7 +54,7 @@ def copy_of(name):
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 @pytest.mark.parametrize("name", NAMES, ids=[f"{name}{'_for_gpus' * (name in FOR_GPUS)}" for name in NAMES])
-def test_alone(name, compiler, tmp_path):
+def test_it_is_compiled_alone(name, compiler, tmp_path):
     if not shutil.which(compiler):
         pytest.skip(f"there is no {compiler}")
     for each in "docs", "02_growable":

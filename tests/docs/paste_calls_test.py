@@ -10,11 +10,11 @@ GIVES_BACK = {"cuMemRelease", "cuMemUnmap", "cuMemAddressFree"}
 
 
 @pytest.mark.parametrize("name", ["serve", "growable", "host_numa", "multicast_processes"])
-def test_a_snippet(name, tmp_path):
+def test_a_snippet_gives_back_when_a_call_fails(name, tmp_path):
     fail_in_turn(BUILT["vmmsim"], "2", [BUILT[f"paste_{name}"], "once"], tmp_path / "trace")
 
 
-def test_the_example(tmp_path):
+def test_the_example_gives_back_when_a_call_fails(tmp_path):
     """All its calls, and it does not say which one failed."""
     own = list(failing((BUILT["vmmsim"], "1", [BUILT["paste_example"]]), tmp_path / "trace", bool))
     assert len(own) >= 10

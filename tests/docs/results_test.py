@@ -33,7 +33,7 @@ def test_each_is_on_a_page():
         assert f"results/{path.name})" in pages
 
 
-def test_table():
+def test_a_file_becomes_a_table():
     with tempfile.TemporaryDirectory() as scratch:
         path = pathlib.Path(scratch) / "some.csv"
         path.write_text(FILE)
@@ -61,7 +61,7 @@ def page(tmp_path_factory):
     return (docs / "built" / "index.html").read_text()
 
 
-def test_plots(page):
+def test_a_table_becomes_two_plots(page):
     """Two for each table; they can stand on one page, and their lines go through what was measured."""
     plots = re.findall(r'<div class="results-plot results-(wide|narrow)">(.*?</svg>)', page, re.DOTALL)
     forms = [(name, linear, form) for name, linear in ASKED for form in ("wide", "narrow")]

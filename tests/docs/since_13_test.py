@@ -48,7 +48,7 @@ def compiled(file, release, compiler="g++"):
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file.suffix != ".cu"], ids=lambda file: file.name)
-def test_host_code(file):
+def test_host_code_needs_its_release(file):
     new = re.search(r"^// New: (\w+)$", file.read_text(), re.MULTILINE)[1]
     release = release_of(file)
     done = compiled(file, release)
@@ -59,7 +59,7 @@ def test_host_code(file):
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file.suffix == ".cu"], ids=lambda file: file.name)
-def test_kernel(file, tmp_path):
+def test_a_kernel_needs_its_release(file, tmp_path):
     ptx, target = re.search(r"^// New: PTX (\d\.\d), (sm_\d+)$", file.read_text(), re.MULTILINE).groups()
     tools = toolkits.fetch(NEWEST, FETCHED) / "cu13" / "bin"
     made, cut = tmp_path / "made.ptx", tmp_path / "cut.ptx"
@@ -74,7 +74,7 @@ def test_kernel(file, tmp_path):
 
 
 @pytest.mark.parametrize(("release", "warns"), [("13.1", False), ("13.2", True)])
-def test_braces(release, warns, tmp_path):
+def test_braces_are_warned_of_since_a_release(release, warns, tmp_path):
     if not shutil.which("clang++"):
         pytest.skip("no clang++, which warns of braces since 13.2; install clang")
     (tmp_path / "braced.cpp").write_text(BRACED)

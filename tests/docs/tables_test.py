@@ -47,7 +47,7 @@ def slug(heading):
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
-def test_the_map_of_the_guide():
+def test_the_map_has_each_heading_of_the_guide():
     page = (ROOT / "docs/guide.md").read_text()
     rows = re.findall(r"^\| \[(4\.16\..*?)\]\((.*?)\) \| (.*?) \|", page, re.MULTILINE)
     assert [heading for heading, _, _ in rows] == HEADINGS
