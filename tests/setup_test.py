@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT-0
 """Tests of ./run.sh: the set-up on machines that lack things, and the running of the lessons.
 
-test_bare_root lets ./run.sh fetch what is missing in a root directory made for it, where nothing is but git and
-python3; it needs root, mmdebstrap, the system's packages and PyPI. The others need no network.
+One lets ./run.sh fetch what is missing in a root directory made for it, where nothing is but git and python3; it
+needs root, mmdebstrap, the system's packages and PyPI. The others need no network.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ NOBODY = 65534
 # --- the arguments ---------------------------------------------------------------------------------------------------
 
 
-def test_arguments():
+def test_arguments_are_taken_or_refused():
     done = run("/", ROOT / "run.sh", "--help")
     expect(
         done.returncode == 0 and done.stdout.startswith("usage: ./run.sh [--help] [--sim | --gpu] [--all] [NN ...]"),
@@ -90,14 +90,14 @@ def test_arguments():
         ("echo 'x: symbol lookup error: x: undefined symbol: curl_init' >&2; exit 127", "FAIL", "exit status 127"),
     ],
 )
-def test_outcomes(script, result, reason):
+def test_outcomes_are_told_apart(script, result, reason):
     """A SKIP is one that says what is missing and what lifts it; all else that is not 0 is a failure."""
     got = run_lessons.run(["sh", "-c", script])
     assert got[0] == result
     assert re.fullmatch(reason, got[1])
 
 
-def test_outcomes_of_no_program():
+def test_outcomes_of_no_program_are_failures():
     result, reason, _ = run_lessons.run(["/there/is/no/such/program"])
     assert result == "FAIL"
     assert "it did not start" in reason
@@ -154,7 +154,7 @@ NEEDS_TWO = 'test "$SIMULATED" = 8 && echo OK && exit; echo "SKIP: needs 2 GPUs,
 GOOD = 'echo "one ${SIMULATED:-real}"; echo OK'
 
 
-def test_table():
+def test_table_has_each_lesson():
     """On GPUs, and on the simulator what was skipped there; with --all the second programs too."""
     with lessons(good=GOOD, two=NEEDS_TWO) as directory:
         (directory / "02_two" / "another.cu").touch()
@@ -190,7 +190,7 @@ def test_table():
         expect(done.stdout.endswith(" exit status 1\n"), "a next step, and none has worked", done)
 
 
-def test_no_gpu():
+def test_no_gpu_leaves_all_to_the_simulator():
     """Without a GPU the simulator takes all lessons, and the first line says so and why."""
     with lessons(good=GOOD, two=NEEDS_TWO) as directory:
         vmmsim = directory / "build" / "bin" / "vmmsim"
@@ -220,7 +220,7 @@ def test_no_gpu():
             )
 
 
-def test_live():
+def test_live_output_is_shown():
     """Output shows as it is written, not when the program ends."""
     program = f"env -u PYTHONUNBUFFERED {sys.executable} -c 'import time; print(\"early\"); time.sleep(60)'"
     with lessons(slow=program) as directory:
@@ -236,7 +236,7 @@ def test_live():
             process.stdout.close()
 
 
-def test_time_limit():
+def test_time_limit_ends_a_lesson():
     with scratch() as directory:
         began = time.monotonic()
         script = f"sleep 600 & echo $! > '{directory}/pid'; wait"
@@ -258,7 +258,7 @@ run_lessons.end_with(lambda: run_lessons.run_all(run_lessons.arguments()))
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("how", [("-m", "scripts.run_lessons"), ("-c", STARTS_LATE)], ids=["usual", "late"])
-def test_interrupt(number, status, how):
+def test_interrupt_ends_all(number, status, how):
     script = "trap '' INT TERM; sleep 600 & echo $! $$ > pids.new; mv pids.new pids; wait"
     with lessons(endless=script) as directory:
         process = start_scripts(directory, how, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -273,7 +273,7 @@ def test_interrupt(number, status, how):
 # --- machines that lack things, with no network ----------------------------------------------------------------------
 
 
-def test_no_compiler():
+def test_no_compiler_is_told():
     """Without g++ and without root: the line to run. With a g++ that cannot link: the same."""
     with scratch() as directory:
         checkout = copy_checkout(directory / "check out")
@@ -305,7 +305,7 @@ def test_no_compiler():
         expect(not (checkout / ".venv").exists() and not (checkout / "build").exists(), "something was made")
 
 
-def test_old_compiler():
+def test_old_compiler_is_named_and_not_used():
     """An nvcc that is too old is named and not used; and without a package index the message says so."""
     with scratch() as directory:
         checkout = copy_checkout(directory / "check out")
@@ -355,7 +355,7 @@ NONE, LISTINGS = "nothing", "the boxes of Try it here are listings"
     ],
     ids=["em++", "fails", "none", "refused"],
 )
-def test_boxes(is_there, may_install, fails, done, told):
+def test_boxes_are_built(is_there, may_install, fails, done, told):
     """./run.sh --docs builds what answers in the book's boxes, with an em++ that it brings if it may."""
     with scratch() as directory:
         (directory / ".venv" / "bin").mkdir(parents=True)
@@ -452,7 +452,7 @@ def kill_amid_setup(root, environment):
         first.wait()
 
 
-def test_bare_root():
+def test_bare_root_is_enough():
     """The book; a set-up that is killed in the middle; run.sh, again with no network, a lab, elsewhere; tests."""
     need_root()
     need_index()

@@ -115,7 +115,7 @@ def program_of(tmp_path_factory):
         for number, case in enumerate(cases)
     ],
 )
-def test_mistake(program_of, source, number):
+def test_each_mistake_is_seen(program_of, source, number):
     text, (_, seen, old, new, must_fail) = source.read_text(), CASES[source][number]
     its = program_config(source.stem)
     expected = source.with_name("expected_output.txt")

@@ -39,7 +39,7 @@ def on_machines():
 
 
 @pytest.mark.parametrize(("machine", "program"), [*on_machines()])
-def test_on(machine, program):
+def test_it_works_or_skips_for_the_right_reason(machine, program):
     """It skips for the right reason, or works."""
     reason = reason_to_skip(machine, program)
     fewer = ["--gpus", "2"] if machine in TWO_SUFFICE else []
@@ -51,7 +51,7 @@ def test_on(machine, program):
 
 
 @pytest.mark.parametrize("program", LAUNCHING)
-def test_no_code(program):
+def test_no_code_is_a_skip(program):
     """Where the driver takes none of its code, it says what to build."""
     refused = "--fail", "cudaLaunchKernel:1=CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
     built = pathlib.Path(BUILT["build"], "bin", program)
@@ -63,7 +63,7 @@ def test_no_code(program):
 
 
 @pytest.mark.parametrize("program", [program for program in PROGRAMS if measures(program)])
-def test_csv(program, tmp_path):
+def test_csv_is_as_a_page_wants_it(program, tmp_path):
     """The rows are as a page wants them, and a file that cannot be written ends it with status 2."""
     command = BUILT["vmmsim"], "--gpus", "2", BUILT[f"small {program}"], *short_args(program), "--csv"
     done = start(*command, tmp_path / "measured.csv")
