@@ -28,12 +28,16 @@ for word in "$@"; do
   esac
 done
 
+# The system's packages and PyPI's at the same time, once there is what fetches them.
+get_packages compiler venv
+trap wait EXIT
+get_packages_of_tests "$preset" &
 cupti=()
 has_cupti || cupti=(scripts/requirements-cupti.txt)
 more=()
 [[ " $* " != *" --all "* ]] || more=(tests/requirements-python.txt)
 setup docs/requirements.txt scripts/requirements-notebooks.txt tests/requirements.txt "${cupti[@]}" "${more[@]}"
-get_packages_of_tests "$preset"
+wait
 # Where CI is true a warning of the compiler is an error.
 build all -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON}
 # Two more than there are cores: many tests wait for others most of their time.

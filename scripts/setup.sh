@@ -331,8 +331,9 @@ get_or_do_without() {
   shift 2
   (( $# )) || return 0
   if command -v apt-get > /dev/null && { (( EUID == 0 )) || [[ ${CI:-} ]]; } && may_install; then
-    for name in "$@"; do
-      say "this machine lacks $name, $what_for: installing it from the system's packages"
+    say "this machine lacks $*, $what_for: installing from the system's packages"
+    ! apt_install "$@" || return 0
+    for name in "$@"; do  # those that can be had
       apt_install "$name" || say "$name could not be installed: $without"
     done
   else
