@@ -164,12 +164,6 @@ def test_all_compiles(toolkit, compiler):
     expect_compiled(toolkit, compiler, [*programs, *all_labs(toolkit.directory)])
 
 
-@pytest.mark.parametrize("toolkit", RELEASES[:1], indirect=True)
-def test_some_compiles(toolkit):
-    """What finds most in seconds: the headers of the oldest release, and no second compiler."""
-    expect_compiled(toolkit, COMPILERS[0], MAIN)
-
-
 def test_too_old_a_toolkit_is_refused(tmp_path):
     """This compiler, which says that it is of CUDA 12.8."""
     header, nvcc = tmp_path / "older.h", tmp_path / "nvcc"
