@@ -155,6 +155,7 @@ def test_who_called_is_told_by_short_names():
     owners = Owners(writer.recording())
     for thread, callers, owner in (  # the program's own line
         (1, ["a.so+0x1", package, "/home/me/own.py:7:main"], "own.py:7 in main"),
+        (2, ["b.so+0x9", "app+0x5"], "own::run in app"),  # which is no line of the main thread
         (2, ["a.so+0x1"], "Pool::map in another thread, main thread last at own.py:7 in main"),
         (1, ["b.so+0x9", "app+0x5"], "own::run in app"),
         (1, ["b.so+0x9"], "b.so"),

@@ -263,6 +263,7 @@ class TestViews(ViewTest):
             ("r10", []),
             (f"cuMemMap {hex(BASE + 2 * MIB + 0x12B)}", [7]),
             (hex(BASE + 2 * MIB + 4096), [2, 7, 8, 12]),
+            (hex(BASE + 4 * MIB), [2]),  # behind all that is mapped
             *((size, [3, 4, 5, 6, 7, 8, 10, 11, 12, 13]) for size in ("2 MiB", "2048 KiB", "2,097,152 B")),
             ("0.0625 GB", [2, 9]),
             ("no such", []),
