@@ -42,7 +42,7 @@ bool is_managed(uint64_t address, size_t size) {
   return size && range && range->kind == memory::Range::managed && size <= range->base + range->size - address;
 }
 void must_be_managed(uint64_t address, size_t size) {
-  require(is_managed(address, size), CUDA_ERROR_INVALID_VALUE, "the range is not managed memory");
+  require(is_managed(address, size), "the range is not managed memory");
 }
 
 CUdevice device_of(const CUmemLocation& location) {
@@ -58,13 +58,13 @@ void must_fit(CUmem_advise advice, const CUmemLocation& location) {
     case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
     case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
       return require(type >= CU_MEM_LOCATION_TYPE_DEVICE && type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT,
-                     CUDA_ERROR_INVALID_VALUE, "there is no such type of location");
+                     "there is no such type of location");
     case CU_MEM_ADVISE_SET_PREFERRED_LOCATION: return must_be_a_place(location);
     case CU_MEM_ADVISE_SET_ACCESSED_BY:
     case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
-      return require(type == CU_MEM_LOCATION_TYPE_HOST || is_gpu(location), CUDA_ERROR_INVALID_VALUE,
+      return require(type == CU_MEM_LOCATION_TYPE_HOST || is_gpu(location),
                      "only a GPU or the host (CU_MEM_LOCATION_TYPE_HOST) accesses memory");
-    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such advice");
+    default: refuse("there is no such advice");
   }
 }
 
@@ -88,7 +88,7 @@ Advice common(uint64_t address, size_t size) {
 void give(const Advice& advice, CUmem_range_attribute what, int* to, size_t bytes) {
   require_non_null(to, "data");
   const bool is_list = what == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY;
-  require(is_list ? bytes && bytes % sizeof *to == 0 : bytes == sizeof *to, CUDA_ERROR_INVALID_VALUE,
+  require(is_list ? bytes && bytes % sizeof *to == 0 : bytes == sizeof *to,
           "dataSize is 4 bytes, or for ACCESSED_BY a multiple of that");
   switch (what) {
     case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY: *to = advice.is_read_mostly; return;
@@ -104,7 +104,7 @@ void give(const Advice& advice, CUmem_range_attribute what, int* to, size_t byte
       std::copy_n(advice.accessed_by.begin(), std::min(room, advice.accessed_by.size()), to);
       return;
     }
-    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
+    default: refuse("there is no such attribute");
   }
 }
 
@@ -112,13 +112,11 @@ void give(const Advice& advice, CUmem_range_attribute what, int* to, size_t byte
 
 void must_be_a_place(const CUmemLocation& location) {
   switch (location.type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE:
-      return require(is_gpu(location), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
+    case CU_MEM_LOCATION_TYPE_DEVICE: return require(is_gpu(location), "there is no such GPU");
     case CU_MEM_LOCATION_TYPE_HOST:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT: return;
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-      return require(location.id == 0, CUDA_ERROR_INVALID_VALUE, "the host has one NUMA node, 0");
-    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such type of location");
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA: return require(location.id == 0, "the host has one NUMA node, 0");
+    default: refuse("there is no such type of location");
   }
 }
 
@@ -168,10 +166,10 @@ struct Batch {
 };
 
 void check(const Batch& batch, unsigned long long flags, CUstream stream) {
-  require(stream && stream != CU_STREAM_LEGACY, CUDA_ERROR_INVALID_VALUE, "a batch does not go into the null stream");
+  require(stream && stream != CU_STREAM_LEGACY, "a batch does not go into the null stream");
   require_non_null(batch.addresses, "dptrs");
   require_non_null(batch.sizes, "sizes");
-  require(batch.count && !flags, CUDA_ERROR_INVALID_VALUE, "count is 0, or flags are not");
+  require(batch.count && !flags, "count is 0, or flags are not");
   must_not_capture(named_stream(stream));
   for (size_t i = 0; i < batch.count; ++i) must_be_managed(batch.addresses[i], batch.sizes[i]);
 }
@@ -179,11 +177,11 @@ void check(const Batch& batch, unsigned long long flags, CUstream stream) {
 void prefetch(const Batch& batch) {
   require_non_null(batch.places, "prefetchLocs");
   require_non_null(batch.indexes, "prefetchLocIdxs");
-  require(batch.place_count && batch.place_count <= batch.count && !batch.indexes[0], CUDA_ERROR_INVALID_VALUE,
+  require(batch.place_count && batch.place_count <= batch.count && !batch.indexes[0],
           "there are as many places as ranges at most, and the first is for the first range");
   for (size_t i = 0; i < batch.place_count; ++i) {
     const size_t begin = batch.indexes[i], end = i + 1 < batch.place_count ? batch.indexes[i + 1] : batch.count;
-    require(begin < end && end <= batch.count, CUDA_ERROR_INVALID_VALUE, "prefetchLocIdxs does not ascend to count");
+    require(begin < end && end <= batch.count, "prefetchLocIdxs does not ascend to count");
     must_be_a_place(batch.places[i]);
     for (size_t range = begin; range < end; ++range)
       note_prefetch(batch.addresses[range], batch.sizes[range], batch.places[i]);
@@ -209,7 +207,7 @@ CUresult cuMemRangeGetAttributes(void** data, size_t* dataSizes, CUmem_range_att
     require_non_null(data, "data");
     require_non_null(dataSizes, "dataSizes");
     require_non_null(attributes, "attributes");
-    require(numAttributes, CUDA_ERROR_INVALID_VALUE, "numAttributes is 0");
+    require(numAttributes, "numAttributes is 0");
     must_be_managed(devPtr, count);
     const Advice advice = common(devPtr, count);
     for (size_t i = 0; i < numAttributes; ++i) give(advice, attributes[i], static_cast<int*>(data[i]), dataSizes[i]);

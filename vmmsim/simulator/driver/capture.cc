@@ -86,7 +86,7 @@ void must_not_be_over(CUstream_st& stream, const CUevent_st& event) {
   if (!event.capture || (!event.capture->has_ended && event.capture->invalid.empty())) return;
   const char* const why = event.capture->has_ended ? of_an_ended_capture : of_an_invalid_capture;
   if (stream.capture) refuse_and_end(*stream.capture, CUDA_ERROR_INVALID_VALUE, why);
-  refuse(CUDA_ERROR_INVALID_VALUE, why);
+  refuse(why);
 }
 
 bool capture_wait(CUstream_st& stream, const CUevent_st& event) {
@@ -150,8 +150,8 @@ void must_not_capture(const CUstream_st& stream) {
 void must_not_capture(const CUevent_st& event, bool ends_capture) {
   const MutexLock held(graphs().lock);
   if (!event.capture) return;
-  if (event.capture->has_ended) refuse(CUDA_ERROR_INVALID_VALUE, of_an_ended_capture);
-  if (!event.capture->invalid.empty()) refuse(CUDA_ERROR_INVALID_VALUE, of_an_invalid_capture);
+  if (event.capture->has_ended) refuse(of_an_ended_capture);
+  if (!event.capture->invalid.empty()) refuse(of_an_invalid_capture);
   const char* const why = "the event was last recorded in a stream that captures: it stands for nodes of a graph";
   if (ends_capture) refuse_and_end(*event.capture, CUDA_ERROR_CAPTURED_EVENT, why);
   refuse(CUDA_ERROR_CAPTURED_EVENT, why);

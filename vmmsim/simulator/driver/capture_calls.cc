@@ -26,16 +26,14 @@ void append_new(std::vector<CUgraphNode>& to, std::span<const CUgraphNode> nodes
 
 void begin_capture(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::span<const CUgraphNode> dependencies,
                    const CUgraphEdgeData* edges = nullptr) {
-  require(mode >= CU_STREAM_CAPTURE_MODE_GLOBAL && mode <= CU_STREAM_CAPTURE_MODE_RELAXED, CUDA_ERROR_INVALID_VALUE,
-          "there is no such mode");
+  require(mode >= CU_STREAM_CAPTURE_MODE_GLOBAL && mode <= CU_STREAM_CAPTURE_MODE_RELAXED, "there is no such mode");
   CUstream_st& stream = named_stream(where);
   require(!stream.is_legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
           "stream 0 is not captured: make a stream, or take CU_STREAM_PER_THREAD");
   const MutexLock held(graphs().lock);
   require(!stream.capture, CUDA_ERROR_ILLEGAL_STATE, "the stream captures already");
   if (into) checked(into);
-  for (const CUgraphNode node : dependencies)
-    require(checked(node)->graph == into, CUDA_ERROR_INVALID_VALUE, "a dependency is another graph's");
+  for (const CUgraphNode node : dependencies) require(checked(node)->graph == into, "a dependency is another graph's");
   check_edges(edges, dependencies);
   const auto capture = std::make_shared<Capture>();
   if (!into) capture->own = make_graph();
@@ -117,10 +115,10 @@ void update(CUstream where, const CUgraphNode* nodes, const CUgraphEdgeData* edg
   const MutexLock held(graphs().lock);
   require(stream.capture != nullptr, CUDA_ERROR_ILLEGAL_STATE, "the stream does not capture");
   must_be_valid(*stream.capture);
-  require(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  require(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES, "there are no such flags");
   const auto given = list(nodes, count);
   for (const CUgraphNode node : given)
-    require(checked(node)->graph == stream.capture->graph, CUDA_ERROR_INVALID_VALUE,
+    require(checked(node)->graph == stream.capture->graph,
             "a dependency is another graph's than the one that is captured into");
   check_edges(edges, given);
   if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) stream.captured.clear();
@@ -169,7 +167,7 @@ EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatu
                                           cuuint64_t* id_out, CUgraph* graph_out, const CUgraphNode** dependencies_out,
                                           const CUgraphEdgeData** edgeData_out, size_t* numDependencies_out) {
   return call(ARGUMENTS(hStream, captureStatus_out), [&] {
-    require(!edgeData_out || dependencies_out, CUDA_ERROR_INVALID_VALUE, "edgeData_out without dependencies_out");
+    require(!edgeData_out || dependencies_out, "edgeData_out without dependencies_out");
     give_info(hStream, {captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out});
   });
 }
@@ -183,7 +181,7 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return call(ARGUMENTS(mode), in_host_function, [&] {
     if (!mode) {
       log_crash("mode is null");
-      refuse(CUDA_ERROR_INVALID_VALUE, "mode is null");
+      refuse("mode is null");
     }
     *mode = std::exchange(thread().capture_mode, *mode);  // whatever it is, as on the H200
   });

@@ -10,7 +10,7 @@ namespace driver {
 namespace {
 
 CUgraphConditionalHandle create_handle(CUgraph graph, CUcontext context, unsigned at_launch, unsigned flags) {
-  require(flags <= CU_GRAPH_COND_ASSIGN_DEFAULT, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  require(flags <= CU_GRAPH_COND_ASSIGN_DEFAULT, "there are no such flags");
   checked(context);
   const MutexLock held(graphs().lock);
   const auto made =
@@ -23,14 +23,13 @@ std::shared_ptr<GraphCondition> find_condition(CUgraphConditionalHandle handle) 
   for (const CUgraph each : graphs().all)
     for (const auto& condition : each->conditions)
       if (condition->value->handle == handle) return condition;
-  refuse(CUDA_ERROR_INVALID_VALUE, "this is no handle: cuGraphConditionalHandleCreate makes one");
+  refuse("this is no handle: cuGraphConditionalHandleCreate makes one");
 }
 
 void check_size(const CUDA_CONDITIONAL_NODE_PARAMS& given) {
-  require(given.type <= CU_GRAPH_COND_TYPE_SWITCH, CUDA_ERROR_INVALID_VALUE, "there is no such type");
+  require(given.type <= CU_GRAPH_COND_TYPE_SWITCH, "there is no such type");
   const unsigned most = given.type == CU_GRAPH_COND_TYPE_IF ? 2 : given.type == CU_GRAPH_COND_TYPE_WHILE ? 1 : UINT_MAX;
-  require(given.size > 0 && given.size <= most, CUDA_ERROR_INVALID_VALUE,
-          "size is 1 for a while, 1 or 2 for an if, and at least 1 for a switch");
+  require(given.size > 0 && given.size <= most, "size is 1 for a while, 1 or 2 for an if, and at least 1 for a switch");
 }
 
 // What a launch has of a conditional node.
@@ -70,9 +69,8 @@ CUgraphNode add_conditional(CUgraph graph, CUDA_CONDITIONAL_NODE_PARAMS& given,
   checked(given.ctx);
   checked(graph);
   const auto condition = find_condition(given.handle);
-  require(!condition->has_node, CUDA_ERROR_INVALID_VALUE, "another node has this handle");
-  require(given.ctx == condition->context, CUDA_ERROR_INVALID_VALUE,
-          "the handle was made for another context than the node's");
+  require(!condition->has_node, "another node has this handle");
+  require(given.ctx == condition->context, "the handle was made for another context than the node's");
   const auto work = std::make_shared<Work>();
   work->given.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   work->given.conditional = given;
@@ -106,17 +104,17 @@ static void check_body(const CUgraph_st& body) REQUIRES(graphs().lock) {
     const bool may_be = type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_EMPTY ||
                         type == CU_GRAPH_NODE_TYPE_GRAPH || type == CU_GRAPH_NODE_TYPE_MEMSET ||
                         type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
-    require(may_be, CUDA_ERROR_INVALID_VALUE,
+    require(may_be,
             "the body of a conditional node has kernels, copies, memsets, graphs, empty and conditional nodes only");
     require(type != CU_GRAPH_NODE_TYPE_MEMCPY || !is_of_pageable_memory(node->work->given.memcpy.copyParams),
-            CUDA_ERROR_INVALID_VALUE, "the body of a conditional node copies pageable memory: take pinned memory");
+            "the body of a conditional node copies pageable memory: take pinned memory");
     each_graph_in(*node, [](const CUgraph_st& inside) REQUIRES(graphs().lock) { check_body(inside); });
   }
 }
 
 void check_conditionals(const CUgraph_st& graph) {
   for (const auto& condition : graph.conditions)
-    require(condition->has_node, CUDA_ERROR_INVALID_VALUE, "a handle of the graph has no conditional node");
+    require(condition->has_node, "a handle of the graph has no conditional node");
   for (const auto& node : graph.nodes)
     for (const auto& body : node->bodies) check_body(*body);
 }

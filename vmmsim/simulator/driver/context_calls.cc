@@ -17,7 +17,7 @@ namespace {
 
 void check_flags(unsigned flags) {
   const bool one_schedule = (flags & CU_CTX_SCHED_MASK) <= CU_CTX_SCHED_YIELD || (flags & CU_CTX_SCHED_MASK) == 4;
-  require(!(flags & ~unsigned(CU_CTX_FLAGS_MASK)) && one_schedule, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  require(!(flags & ~unsigned(CU_CTX_FLAGS_MASK)) && one_schedule, "there are no such flags");
 }
 
 CUcontext retain_primary(CUdevice device) {
@@ -106,7 +106,7 @@ CUcontext pop() {
 }
 
 size_t& limit(CUcontext context, CUlimit what) REQUIRES(state().lock) {
-  require(what >= 0 && what < CU_LIMIT_MAX, CUDA_ERROR_INVALID_VALUE, "there is no such limit");
+  require(what >= 0 && what < CU_LIMIT_MAX, "there is no such limit");
   require(context->limits.contains(what), CUDA_ERROR_UNSUPPORTED_LIMIT, "this GPU has no such limit");
   return context->limits[what];
 }
@@ -119,15 +119,15 @@ void set_limit(CUlimit what, size_t value) {
     limit(context, what);
   }
   require(what < 7, CUDA_ERROR_NOT_PERMITTED, "this limit is only queried");
-  require(what != CU_LIMIT_STACK_SIZE || value <= 511 << 10, CUDA_ERROR_INVALID_VALUE, "a stack has 511 KiB at most");
+  require(what != CU_LIMIT_STACK_SIZE || value <= 511 << 10, "a stack has 511 KiB at most");
   if (what == CU_LIMIT_PERSISTING_L2_CACHE_SIZE) {
     constexpr size_t unit = 3932160, most = 10 * unit;  // of an H200's second-level cache, which has 16
-    require(value <= most, CUDA_ERROR_INVALID_VALUE, "of the second-level cache 37.5 MiB at most can be set aside");
+    require(value <= most, "of the second-level cache 37.5 MiB at most can be set aside");
     value = (value + unit - 1) / unit * unit;
   }
   if (what == CU_LIMIT_MALLOC_HEAP_SIZE) {
     value = memory::round_up(std::max<size_t>(value, 4 << 20), 64 << 10);
-    require(heap_of(*context)->resize(value), CUDA_ERROR_INVALID_VALUE,
+    require(heap_of(*context)->resize(value),
             "kernels have allocated from the heap: set its size before the first of them");
   }
   const MutexLock held(state().lock);
@@ -300,7 +300,7 @@ CUresult cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority) 
 }
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
   return call(ARGUMENTS(peerContext, Flags), [&] {
-    require(!Flags, CUDA_ERROR_INVALID_VALUE, "Flags must be 0");
+    require(!Flags, "Flags must be 0");
     set_peer(peerContext, true);
   });
 }

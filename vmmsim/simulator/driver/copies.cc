@@ -50,7 +50,7 @@ bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const st
   require(!range || range->kind == Range::vmm || range->kind == Range::multicast_range ||
               (area.depth - 1) * area.layer + (area.height - 1) * area.pitch + area.width <=
                   range->range_base + range->range_size - area.address,
-          CUDA_ERROR_INVALID_VALUE, "the allocation ends before the range does");
+          "the allocation ends before the range does");
   const auto found = pieces(device, area, access);
   return std::any_of(found.begin(), found.end(), [](const memory::Piece& piece) { return !piece.replicas.empty(); });
 }
@@ -137,15 +137,12 @@ CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copyin
   const auto target = memory::find(to.address), source = memory::find(from.address);
   const CUdevice to_user = user_of(target, who.to->device), from_user = user_of(source, who.from->device);
   if (!to.width || !to.height || !to.depth) return {};
-  require(target || !(sides & to_device), CUDA_ERROR_INVALID_VALUE,
-          "the destination is no memory of a GPU: is it a host pointer?");
-  require(source || !(sides & from_device), CUDA_ERROR_INVALID_VALUE,
-          "the source is no memory of a GPU: is it a host pointer?");
+  require(target || !(sides & to_device), "the destination is no memory of a GPU: is it a host pointer?");
+  require(source || !(sides & from_device), "the source is no memory of a GPU: is it a host pointer?");
   require_non_null(reinterpret_cast<void*>(to.address), "the destination");
   require_non_null(reinterpret_cast<void*>(from.address), "the source");
   const auto heap = heap_of(*who.context);
-  require(!heap->holds(to.address) && !heap->holds(from.address), CUDA_ERROR_INVALID_VALUE,
-          "memory of malloc in a kernel: only kernels copy it");
+  require(!heap->holds(to.address) && !heap->holds(from.address), "memory of malloc in a kernel: only kernels copy it");
   log_crashes(target, to.address, sides);
   log_crashes(source, from.address, sides);
   const bool to_multicast = check(to_user, to, writing, target);
@@ -190,9 +187,9 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
 template <class All>
 Area side(CUmemorytype type, const void* host, CUdeviceptr device, size_t pitch, size_t x, size_t y, const All& all) {
   require(type != CU_MEMORYTYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED, "arrays are not simulated");
-  require(type >= CU_MEMORYTYPE_HOST && type <= CU_MEMORYTYPE_UNIFIED, CUDA_ERROR_INVALID_VALUE, "no such memory type");
+  require(type >= CU_MEMORYTYPE_HOST && type <= CU_MEMORYTYPE_UNIFIED, "no such memory type");
   if (!pitch) pitch = all.WidthInBytes + x;
-  require(pitch >= all.WidthInBytes + x, CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
+  require(pitch >= all.WidthInBytes + x, "a row is longer than the pitch");
   return {(type == CU_MEMORYTYPE_HOST ? bits(host) : device) + y * pitch + x, pitch, all.WidthInBytes, all.Height};
 }
 
@@ -212,7 +209,7 @@ void copy_2d(const CUDA_MEMCPY2D* what, CUstream where, bool waits) {
 
 // The layers of a side, which have so many rows, from layer z on.
 Area layers(Area first, size_t rows, size_t y, size_t z, size_t depth) {
-  require(depth == 1 || rows >= first.height + y, CUDA_ERROR_INVALID_VALUE, "a layer has more rows than its height");
+  require(depth == 1 || rows >= first.height + y, "a layer has more rows than its height");
   first.layer = rows * first.pitch;
   first.address += z * first.layer;
   first.depth = depth;
@@ -303,16 +300,16 @@ SharedWork copy_work(const CUDA_MEMCPY_NODE_PARAMS& given) {
 SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given, bool is_captured) {
   const CUcontext context = given.ctx ? checked(given.ctx) : current();
   const unsigned element = given.elementSize;
-  require(element == 1 || element == 2 || element == 4, CUDA_ERROR_INVALID_VALUE, "elementSize is 1, 2 or 4");
+  require(element == 1 || element == 2 || element == 4, "elementSize is 1, 2 or 4");
   const Area area = {given.dst, given.pitch, given.width * element, given.height};
   if (!area.width || !area.height) return nullptr;  // the product may overflow to 0: the driver's does
   const bool is_aligned = given.dst % element == 0 && (area.height == 1 || area.pitch % element == 0);
-  require(is_aligned, CUDA_ERROR_INVALID_VALUE, "the address or pitch is no multiple of the element's size");
-  require(area.height == 1 || area.pitch >= area.width, CUDA_ERROR_INVALID_VALUE, "a row is longer than the pitch");
+  require(is_aligned, "the address or pitch is no multiple of the element's size");
+  require(area.height == 1 || area.pitch >= area.width, "a row is longer than the pitch");
   const auto range = memory::find(given.dst);
-  require(range || heap_of(*context)->holds(given.dst), CUDA_ERROR_INVALID_VALUE,
+  require(range || heap_of(*context)->holds(given.dst),
           "the destination is no memory of a GPU, or has been freed (cuMemFreeAsync)");
-  require(given.width <= size_t(1) << memory::address_bits, CUDA_ERROR_INVALID_VALUE, "the range is too long");
+  require(given.width <= size_t(1) << memory::address_bits, "the range is too long");
   const CUdevice device = context->device;
   if (!is_captured && check(device, area, writing, range)) memory::log_ordinary_access(memory::current_call());
   const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMSET, context, [=, value = given.value] {

@@ -109,7 +109,7 @@ int attribute(CUdevice_attribute what, CUdevice device) {
     default: break;
   }
   const bool is_known = what > 0 && what <= last_attribute() && what != 139;
-  require(is_known, CUDA_ERROR_INVALID_VALUE, "there is no such attribute, or it came with a later driver");
+  require(is_known, "there is no such attribute, or it came with a later driver");
   return size_t(what) < std::size(h200) ? h200[what] : later_attribute(what);
 }
 
@@ -123,12 +123,12 @@ int peer_attribute(CUdevice_P2PAttribute what, CUdevice from, CUdevice to) {
     case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED: return reaches;
     case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED: return reaches && machine.peer_atomics;
     case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED: return 0;  // there are no arrays
-    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
+    default: refuse("there is no such attribute");
   }
 }
 
 void initialize(unsigned flags) {
-  require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+  require(!flags, "flags must be 0");
   if (!memory::why_no_machine().empty()) {
     log_once(memory::why_no_machine());
     refuse(memory::lacks_memory_for_machine() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_SYSTEM_NOT_READY,
@@ -145,14 +145,14 @@ void initialize(unsigned flags) {
 
 void copy_text(char* to, int size, const std::string& text) {
   require_non_null(to, "the text's address");
-  require(size > 0, CUDA_ERROR_INVALID_VALUE, "the text has no room");
+  require(size > 0, "the text has no room");
   std::snprintf(to, size_t(size), "%s", text.c_str());
 }
 
 CUdevice device_with_bus(const char* text) {
   require_non_null(text, "pciBusId");
   const int bus = bus_in(text);
-  require(bus >= 0, CUDA_ERROR_INVALID_VALUE,
+  require(bus >= 0,
           "pciBusId is none of domain:bus:device.function, domain:bus:device and bus:device.function, in hexadecimal");
   for (CUdevice device = 0; device < memory::device_count(); ++device)
     if (bus == bus_of(memory::gpu_of(device))) return device;
@@ -199,7 +199,7 @@ CUresult cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, CUdevice dev) 
 CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
   return call(ARGUMENTS(len, dev), after_fault, [&] {
     checked(dev);
-    require(len >= 13, CUDA_ERROR_INVALID_VALUE, "the text needs room for 13 characters");
+    require(len >= 13, "the text needs room for 13 characters");
     copy_text(pciBusId, len, bus_text(memory::gpu_of(dev)));
   });
 }

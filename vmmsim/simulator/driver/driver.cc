@@ -72,7 +72,7 @@ void explain(const std::string& why) {
 }
 
 void require_non_null(const void* pointer, const char* name) {
-  if (!pointer) refuse(CUDA_ERROR_INVALID_VALUE, std::string(name) + " is null: give the address of a variable");
+  if (!pointer) refuse(std::string(name) + " is null: give the address of a variable");
 }
 
 void set_fault(const gpu::Fault& fault, const std::string& launch) {

@@ -39,10 +39,11 @@ void log_crash(const std::string& what);
 
 // Throws Refused{CUDA_ERROR_INVALID_VALUE} if a pointer that a call needs is null.
 void require_non_null(const void* pointer, const char* name);
-// Throws Refused with this error unless the condition holds.
+// Throws Refused with this error, CUDA_ERROR_INVALID_VALUE if none is named, unless the condition holds.
 inline void require(bool holds, CUresult error, const char* why) {
   if (!holds) refuse(error, why);
 }
+inline void require(bool holds, const char* why) { require(holds, CUDA_ERROR_INVALID_VALUE, why); }
 
 // Runs `work` as a call of the program, see call.h.
 template <class Work> CUresult call(const Call& description, int flags, const Work& work) {

@@ -75,13 +75,11 @@ CUdriverProcAddressQueryResult get_call(const char* name, void** found, int cuda
   require_non_null(name, "symbol");
   require_non_null(found, "pfn");
   constexpr cuuint64_t per_thread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  require(flags <= (per_thread | CU_GET_PROC_ADDRESS_LEGACY_STREAM), CUDA_ERROR_INVALID_VALUE,
-          "there are no such flags");
+  require(flags <= (per_thread | CU_GET_PROC_ADDRESS_LEGACY_STREAM), "there are no such flags");
   const int driver = memory::machine().driver;
   if (cuda_version > driver)
-    refuse(CUDA_ERROR_INVALID_VALUE, "cudaVersion is " + std::to_string(cuda_version) + ", and the driver is of " +
-                                         std::to_string(driver) +
-                                         ": give the version for which your function pointer was written");
+    refuse("cudaVersion is " + std::to_string(cuda_version) + ", and the driver is of " + std::to_string(driver) +
+           ": give the version for which your function pointer was written");
   return find_call(found, name, cuda_version, flags & per_thread);
 }
 

@@ -69,7 +69,7 @@ std::vector<size_t> order_of(const Plan& plan, const CUgraph_st& graph, Problem&
   if (order.size() == plan.nodes.size()) return order;
   const auto waiting = std::find_if(left.begin(), left.end(), [](size_t count) { return count > 0; });
   problem = {CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, graph.nodes[size_t(waiting - left.begin())].get()};
-  refuse(CUDA_ERROR_INVALID_VALUE, "nodes of the graph depend on one another in a circle");
+  refuse("nodes of the graph depend on one another in a circle");
 }
 
 // A node may be without, until its attribute is set.
@@ -124,14 +124,13 @@ std::shared_ptr<CUgraphExec_st> instance_of(const CUgraph_st& graph) REQUIRES(gr
 
 std::shared_ptr<CUgraphExec_st> shared(CUgraphExec exec) REQUIRES(graphs().lock) {
   const auto found = graphs().executables.find(exec);
-  require(found != graphs().executables.end(), CUDA_ERROR_INVALID_VALUE,
-          "this is no executable graph, or it has been destroyed");
+  require(found != graphs().executables.end(), "this is no executable graph, or it has been destroyed");
   return found->second;
 }
 
 PlannedNode& planned(CUgraphExec exec, CUgraphNode node) REQUIRES(graphs().lock) {
   PlannedNode* const found = find(shared(exec)->plan, checked(node)->id);
-  require(found, CUDA_ERROR_INVALID_VALUE, "the executable graph was not made of the node's graph");
+  require(found, "the executable graph was not made of the node's graph");
   return *found;
 }
 
@@ -145,10 +144,10 @@ void check_for_device(const CUgraph_st& graph, CUcontext& context, bool& does_so
         type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET;
     if (node->child) check_for_device(*node->child, context, does_something, problem);
     problem = {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node.get()};
-    require(is_work || node->child, CUDA_ERROR_INVALID_VALUE,
+    require(is_work || node->child,
             "a graph for launches by kernels has kernels, copies, memsets and such graphs only");
     problem.result = CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED;
-    require(!is_work || !context || context == node->work->context, CUDA_ERROR_INVALID_VALUE,
+    require(!is_work || !context || context == node->work->context,
             "the nodes of a graph for launches by kernels have one context");
     if (is_work) context = node->work->context;
     does_something |= is_work;
@@ -161,7 +160,6 @@ void check_memsets(const CUgraph_st& graph) REQUIRES(graphs().lock) {
   for (const auto& node : graph.nodes) {
     each_graph_in(*node, [](const CUgraph_st& inside) REQUIRES(graphs().lock) { check_memsets(inside); });
     require(node->work->given.type != CU_GRAPH_NODE_TYPE_MEMSET || is_mapped(node->work->given.memset),
-            CUDA_ERROR_INVALID_VALUE,
             "nothing is mapped where a memset of the graph goes: map memory there first (cuMemMap)");
   }
 }
@@ -192,8 +190,8 @@ CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload
   const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | for_device |
                                    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY |
                                    (may_upload ? CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD : 0);
-  require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
-  require(!(flags & for_device) || !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH), CUDA_ERROR_INVALID_VALUE,
+  require(!(flags & ~known), "there are no such flags");
+  require(!(flags & for_device) || !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH),
           "the flags for launches by kernels and for freeing at a launch do not go together");
   if (!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)) forbid_in_capture();
   const auto executable = std::make_shared<CUgraphExec_st>();
@@ -204,7 +202,7 @@ CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload
     CUcontext context = nullptr;
     bool does_something = false;
     check_for_device(*graph, context, does_something, problem);
-    require(does_something, CUDA_ERROR_INVALID_VALUE, "a graph for launches by kernels must not be empty");
+    require(does_something, "a graph for launches by kernels must not be empty");
   }
   must_be_free(*graph);
   must_have_no_instance(*graph);
@@ -397,7 +395,7 @@ PlannedNode& can_be_disabled(CUgraphExec exec, CUgraphNode node) REQUIRES(graphs
   PlannedNode& found = planned(exec, node);
   const auto type = found.work->given.type;
   require(type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET,
-          CUDA_ERROR_INVALID_VALUE, "only kernels, copies and memsets are switched off");
+          "only kernels, copies and memsets are switched off");
   return found;
 }
 
@@ -515,7 +513,7 @@ void set_work(CUgraphExec exec, CUgraphNode node, const std::function<SharedWork
   SharedWork now = changed(old);
   must_have_clusters(*now);
   const std::string why = why_not(*old, *now, false);
-  if (!why.empty()) refuse(CUDA_ERROR_INVALID_VALUE, why + ": instantiate the graph anew");
+  if (!why.empty()) refuse(why + ": instantiate the graph anew");
   const MutexLock held(graphs().lock);
   planned(exec, node).work = std::move(now);
 }
@@ -535,7 +533,7 @@ void set_child(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   require(!has_memory_nodes(*checked(child)), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
           "a graph that allocates or frees memory, or was asked to, is no node of another");
   PlannedNode& parent = planned(exec, node);
-  require(parent.child != nullptr, CUDA_ERROR_INVALID_VALUE, "the node is no graph");
+  require(parent.child != nullptr, "the node is no graph");
   try {
     update(*parent.child, *child, false);
   } catch (const Difference& found) {

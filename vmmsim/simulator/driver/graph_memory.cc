@@ -72,12 +72,12 @@ void check_given_access(const CUmemAccessDesc& access) {
   const auto [type, id] = access.location;
   require(type == CU_MEM_LOCATION_TYPE_DEVICE || type == CU_MEM_LOCATION_TYPE_HOST ||
               type == CU_MEM_LOCATION_TYPE_HOST_NUMA,
-          CUDA_ERROR_INVALID_VALUE, "accessDescs: access is a GPU's, the host's or a NUMA node's");
+          "accessDescs: access is a GPU's, the host's or a NUMA node's");
   require(id >= 0 && id < (type == CU_MEM_LOCATION_TYPE_DEVICE ? memory::device_count() : 1), CUDA_ERROR_INVALID_DEVICE,
           "accessDescs: there is no such GPU or NUMA node");
   require(access.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE, CUDA_ERROR_NOT_SUPPORTED,
           "accessDescs: access is given, not taken away");
-  require(type != CU_MEM_LOCATION_TYPE_DEVICE || memory::machine().peer_access, CUDA_ERROR_INVALID_VALUE,
+  require(type != CU_MEM_LOCATION_TYPE_DEVICE || memory::machine().peer_access,
           "only GPUs that reach this one get access to its memory");
 }
 
@@ -89,8 +89,8 @@ void attribute(CUdevice device, CUgraphMem_attribute what, void* value, bool set
   const MutexLock held(state().lock);
   UseByGraphs& use = use_of(on_gpu(device));
   const bool is_highest = what == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || what == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
-  require(!sets || is_highest, CUDA_ERROR_INVALID_VALUE, "this attribute can only be read");
-  require(!sets || !*number(value), CUDA_ERROR_INVALID_VALUE, "a watermark can only be set to 0");
+  require(!sets || is_highest, "this attribute can only be read");
+  require(!sets || !*number(value), "a watermark can only be set to 0");
   switch (what) {
     case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: *number(value) = in_units(use.used); return;
     case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: *number(value) = use.kept; return;
@@ -102,7 +102,7 @@ void attribute(CUdevice device, CUgraphMem_attribute what, void* value, bool set
       if (sets) use.most_kept = use.kept;
       else *number(value) = use.most_kept;
       return;
-    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
+    default: refuse("there is no such attribute");
   }
 }
 
@@ -143,7 +143,7 @@ SharedWork allocation_work(const PoolPlace& place, size_t size) {
 SharedWork allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS_v2& given) {
   const CUmemPoolProps& properties = given.poolProps;
   const PoolPlace place = checked_place(properties.location, properties.allocType);
-  require(place == on_gpu(properties.location.id) || !properties.handleTypes, CUDA_ERROR_INVALID_VALUE,
+  require(place == on_gpu(properties.location.id) || !properties.handleTypes,
           "handleTypes: only pinned memory of a GPU may have some");
   require(properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED,
           "a node allocates memory of a GPU");
@@ -151,7 +151,7 @@ SharedWork allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS_v2& given) {
   for (size_t i = 0; i < given.accessDescCount; ++i) check_given_access(given.accessDescs[i]);
   require(!properties.handleTypes, CUDA_ERROR_NOT_SUPPORTED,
           "a node allocates memory that other processes cannot import: handleTypes must be 0");
-  require(given.bytesize, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
+  require(given.bytesize, "bytesize is 0");
   SharedWork work = allocation_work(place, given.bytesize);
   {
     const MutexLock held(state().lock);
@@ -168,7 +168,7 @@ SharedWork free_work(const CUDA_MEM_FREE_NODE_PARAMS& given) {
   work->given.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
   work->given.free = given;
   work->memory = find_memory(given.dptr);
-  require(work->memory != nullptr, CUDA_ERROR_INVALID_VALUE,
+  require(work->memory != nullptr,
           "a graph frees only what a node of a graph has allocated, and dptr is no such address");
   return work;
 }
@@ -192,11 +192,11 @@ void check_free(const CUgraph_st& graph, const Work& work) {
     if (each == &graph) allocates = has_it, is_freed_here = frees;
     else is_freed_elsewhere |= frees, its_own_frees |= has_it && frees;
   }
-  require(!is_freed_here, CUDA_ERROR_INVALID_VALUE, "another node of the graph frees this memory");
-  require(!its_own_frees, CUDA_ERROR_INVALID_VALUE, "the graph that allocates this memory frees it itself");
-  require(!allocates || !is_freed_elsewhere, CUDA_ERROR_INVALID_VALUE,
+  require(!is_freed_here, "another node of the graph frees this memory");
+  require(!its_own_frees, "the graph that allocates this memory frees it itself");
+  require(!allocates || !is_freed_elsewhere,
           "another graph has a node that frees this memory, so the graph that allocates it cannot");
-  require(!allocates || !is_allocated_by_instance(graph, *work.memory), CUDA_ERROR_INVALID_VALUE,
+  require(!allocates || !is_allocated_by_instance(graph, *work.memory),
           "the graph is instantiated without a node that frees this memory: another graph has to, or cuMemFreeAsync");
 }
 
@@ -211,7 +211,7 @@ bool free_graph_memory(uint64_t address) {
   const auto found = find_memory(address);
   if (!found) return false;
   const MutexLock held(graphs().lock);
-  require(found->itself != nullptr, CUDA_ERROR_INVALID_VALUE,
+  require(found->itself != nullptr,
           "a node of a graph allocates this memory, and no launch has, or it was freed since");
   found->itself = nullptr;  // it counts as used until cuDeviceGraphMemTrim, as on the H200
   return true;
@@ -224,10 +224,10 @@ void allocate_and_free(const std::vector<SharedWork>& nodes, bool frees_first) {
     const auto [found, is_new] = is_allocated.try_emplace(work->memory, work->memory->itself != nullptr);
     const bool allocates = work->given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
     const bool may_be = !allocates || (frees_first && is_new);
-    require(found->second != allocates || may_be, CUDA_ERROR_INVALID_VALUE,
+    require(found->second != allocates || may_be,
             "memory that the graph allocates is still allocated since an earlier launch: free it before, or "
             "instantiate with CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH");
-    require(found->second || allocates, CUDA_ERROR_INVALID_VALUE,
+    require(found->second || allocates,
             "the graph frees memory that is not allocated: launch the graph that allocates it first");
     found->second = allocates;
   }

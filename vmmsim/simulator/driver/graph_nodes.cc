@@ -14,20 +14,18 @@ namespace {
 // Also where they have no effect: of a single plane.
 void check_heights(const CUDA_MEMCPY3D& copy) {
   for (const size_t height : {copy.srcHeight, copy.dstHeight})
-    require(!height || height >= copy.Height, CUDA_ERROR_INVALID_VALUE,
-            "srcHeight or dstHeight is less than the Height of the copy");
+    require(!height || height >= copy.Height, "srcHeight or dstHeight is less than the Height of the copy");
 }
 
 // A program's parameters as work; those of a node that allocates memory get the address. Nothing is locked.
 SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) {
   const auto not_empty = [](SharedWork work) {
-    require(work != nullptr, CUDA_ERROR_INVALID_VALUE, "a node does something: its size is not 0");
+    require(work != nullptr, "a node does something: its size is not 0");
     return work;
   };
   switch (given.type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-      require(!given.kernel.kernelParams || !given.kernel.extra, CUDA_ERROR_INVALID_VALUE,
-              "both kernelParams and extra are given");
+      require(!given.kernel.kernelParams || !given.kernel.extra, "both kernelParams and extra are given");
       if (given.kernel.func) checked_function(given.kernel.func);  // a kernel has a member of its own
       return kernel_work(given.kernel, attributes);
     case CU_GRAPH_NODE_TYPE_MEMCPY: check_heights(given.memcpy.copyParams); return not_empty(copy_work(given.memcpy));
@@ -49,8 +47,7 @@ SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) 
     }
     default: break;
   }
-  require(given.type > 0 && given.type <= CU_GRAPH_NODE_TYPE_CONDITIONAL, CUDA_ERROR_INVALID_VALUE,
-          "there is no such type of node");
+  require(given.type > 0 && given.type <= CU_GRAPH_NODE_TYPE_CONDITIONAL, "there is no such type of node");
   const std::string what = "a node of a graph of type " + std::to_string(given.type) + " (for semaphores)";
   refuse(CUresult(not_simulated(what.c_str())), "it is not simulated");
 }
@@ -124,7 +121,7 @@ void check_place(const Place& at, const Work& work) REQUIRES(graphs().lock) {
 void add_graph(const Place& at, CUgraph child, CUgraphChildGraphNodeOwnership ownership) {
   const MutexLock held(graphs().lock);
   if (child == at.graph) log_crash("a graph is to be a node of itself");
-  require(checked(child) != at.graph, CUDA_ERROR_INVALID_VALUE, "a graph cannot be a node of itself");
+  require(checked(child) != at.graph, "a graph cannot be a node of itself");
   const bool is_moved = ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
   if (!is_moved) must_have_clones(*child);
   check_place(at, Work());
@@ -164,13 +161,13 @@ void add(const Place& at, CUgraphNodeParams&& given) { add(at, given); }
 
 SharedWork work_at(CUgraphNode node, CUgraphNodeType type) {
   const MutexLock held(graphs().lock);
-  require(checked(node)->work->given.type == type, CUDA_ERROR_INVALID_VALUE, "the node is of another type");
+  require(checked(node)->work->given.type == type, "the node is of another type");
   return node->work;
 }
 
 // What a node shall do from now on, as a program wants it. A copy or memset stays with its context if none is given.
 SharedWork changed(const SharedWork& old, CUgraphNodeParams given) {
-  require(given.type == old->given.type, CUDA_ERROR_INVALID_VALUE, "the node is of another type");
+  require(given.type == old->given.type, "the node is of another type");
   require(!old->condition, CUDA_ERROR_NOT_SUPPORTED, "a conditional node is not changed");
   require(!old->memory, CUDA_ERROR_NOT_SUPPORTED, "a node that allocates or frees memory is not changed");
   if (given.type == CU_GRAPH_NODE_TYPE_MEMCPY && !given.memcpy.copyCtx) given.memcpy.copyCtx = old->context;
@@ -203,7 +200,7 @@ void must_be_of_kernels(CUlaunchAttributeID what) {
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return;
     case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
       refuse(CUresult(not_simulated("a node of a graph that kernels update")), "it is not simulated");
-    default: refuse(CUDA_ERROR_INVALID_VALUE, "nodes have no such attribute");
+    default: refuse("nodes have no such attribute");
   }
 }
 

@@ -46,7 +46,7 @@ void give_data(std::span<const CUgraphNode> from, std::span<const CUgraphNode> t
 
 void give_edges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data, size_t* count) {
   require_non_null(count, "numEdges");
-  require(!from == !to, CUDA_ERROR_INVALID_VALUE, "give room for both ends of the edges, or for none");
+  require(!from == !to, "give room for both ends of the edges, or for none");
   const MutexLock held(graphs().lock);
   std::vector<CUgraphNode> sources, targets;
   for (const auto& node : checked(graph)->nodes)
@@ -61,7 +61,7 @@ void give_edges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeDa
 }
 
 void give_nodes(CUgraphNode node, bool are_before, CUgraphNode* to, CUgraphEdgeData* data, size_t* count) {
-  require(!data || to, CUDA_ERROR_INVALID_VALUE, "edgeData without room for nodes");
+  require(!data || to, "edgeData without room for nodes");
   const MutexLock held(graphs().lock);
   const std::vector<CUgraphNode>& all = are_before ? checked(node)->before : checked(node)->after;
   const std::vector<CUgraphNode> same(all.size(), node);
@@ -88,10 +88,9 @@ void check_ends(const Edges& edges, bool are_there) REQUIRES(graphs().lock) {
   checked(edges.graph);
   for (size_t i = 0; i < edges.from.size(); ++i) {
     const CUgraphNode from = checked(edges.from[i]), to = checked(edges.to[i]);
-    require(from->graph == edges.graph && to->graph == edges.graph, CUDA_ERROR_INVALID_VALUE,
-            "a node is another graph's");
-    require(from != to, CUDA_ERROR_INVALID_VALUE, "a node depends on itself");
-    require(contains(to->before, from) == are_there, CUDA_ERROR_INVALID_VALUE,
+    require(from->graph == edges.graph && to->graph == edges.graph, "a node is another graph's");
+    require(from != to, "a node depends on itself");
+    require(contains(to->before, from) == are_there,
             are_there ? "there is no such dependency" : "the dependency is there already");
     if (!are_there) check_edge(edges.data_of(i), *from->work, *to->work);
   }
@@ -101,7 +100,7 @@ void add_edges(const Edges& edges) {
   const MutexLock held(graphs().lock);
   check_ends(edges, false);
   for (size_t i = 0; i < edges.from.size(); ++i) {
-    require(!contains(edges.to[i]->before, edges.from[i]), CUDA_ERROR_INVALID_VALUE, "a dependency is given twice");
+    require(!contains(edges.to[i]->before, edges.from[i]), "a dependency is given twice");
     join(edges.from[i], edges.to[i], edges.data_of(i));
   }
 }
@@ -143,7 +142,7 @@ void destroy(CUgraph graph) {
   std::unique_ptr<CUgraph_st> unwanted;
   const MutexLock held(graphs().lock);
   checked(graph);
-  require(!graph->parent, CUDA_ERROR_INVALID_VALUE, "the graph is a node's, and goes with it");
+  require(!graph->parent, "the graph is a node's, and goes with it");
   require(!graph->captures, CUDA_ERROR_ILLEGAL_STATE, "a stream captures into the graph: end that first");
   forget(graph);
   unwanted.reset(graph);
@@ -154,28 +153,25 @@ CUgraphNode find_in_clone(CUgraphNode original, CUgraph graph) {
   checked(original);
   for (const auto& node : checked(graph)->nodes)
     if (node->original == original->id) return node.get();
-  refuse(CUDA_ERROR_INVALID_VALUE, "the graph was not cloned from the node's, or the node is gone there");
+  refuse("the graph was not cloned from the node's, or the node is gone there");
 }
 
 // --- User objects ---------------------------------------------------------------------------------------------------
 
 CUuserObject checked_object(CUuserObject object) REQUIRES(graphs().lock) {
-  require(graphs().objects.contains(object), CUDA_ERROR_INVALID_VALUE, "this is no user object, or it has ended");
+  require(graphs().objects.contains(object), "this is no user object, or it has ended");
   return object;
 }
 
 CUuserObject create_object(void* pointer, CUhostFn destroy, unsigned count, unsigned flags) {
-  require(destroy, CUDA_ERROR_INVALID_VALUE, "destroy is null");
-  require(count > 0 && count <= INT_MAX, CUDA_ERROR_INVALID_VALUE, "initialRefcount is 0, or more than INT_MAX");
-  require(flags == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, CUDA_ERROR_INVALID_VALUE,
-          "flags must be CU_USER_OBJECT_NO_DESTRUCTOR_SYNC");
+  require(destroy, "destroy is null");
+  require(count > 0 && count <= INT_MAX, "initialRefcount is 0, or more than INT_MAX");
+  require(flags == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, "flags must be CU_USER_OBJECT_NO_DESTRUCTOR_SYNC");
   const MutexLock held(graphs().lock);
   return *graphs().objects.insert(new CUuserObject_st{pointer, destroy, count}).first;
 }
 
-void check_count(unsigned count) {
-  require(count > 0 && count <= INT_MAX, CUDA_ERROR_INVALID_VALUE, "count is 0, or more than INT_MAX");
-}
+void check_count(unsigned count) { require(count > 0 && count <= INT_MAX, "count is 0, or more than INT_MAX"); }
 
 void retain_object(CUuserObject object, unsigned count) {
   check_count(count);
@@ -203,17 +199,17 @@ void drop(CUuserObject object, unsigned count) {
 void release_object(CUuserObject object, unsigned count) {
   {
     const MutexLock held(graphs().lock);
-    require(count <= checked_object(object)->references, CUDA_ERROR_INVALID_VALUE, "there are not so many references");
+    require(count <= checked_object(object)->references, "there are not so many references");
   }
   drop(object, count);
 }
 
 void retain_by(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
   check_count(count);
-  require(flags <= CU_GRAPH_USER_OBJECT_MOVE, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  require(flags <= CU_GRAPH_USER_OBJECT_MOVE, "there are no such flags");
   const MutexLock held(graphs().lock);
   checked(graph);
-  require(!(flags & CU_GRAPH_USER_OBJECT_MOVE) || count <= checked_object(object)->references, CUDA_ERROR_INVALID_VALUE,
+  require(!(flags & CU_GRAPH_USER_OBJECT_MOVE) || count <= checked_object(object)->references,
           "there are not so many references");
   retain(graph->objects, object, count);
   if (flags & CU_GRAPH_USER_OBJECT_MOVE) object->references -= count;
@@ -223,8 +219,7 @@ void release_by(CUgraph graph, CUuserObject object, unsigned count) {
   {
     const MutexLock held(graphs().lock);
     const auto found = checked(graph)->objects.find(object);
-    require(found != graph->objects.end() && count <= found->second, CUDA_ERROR_INVALID_VALUE,
-            "the graph has not so many references");
+    require(found != graph->objects.end() && count <= found->second, "the graph has not so many references");
     found->second -= count;
     if (!found->second) graph->objects.erase(found);
   }
@@ -277,21 +272,20 @@ Graphs& graphs() {
 }
 
 CUgraph checked(CUgraph graph) {
-  require(graphs().all.contains(graph), CUDA_ERROR_INVALID_VALUE, "this is no graph, or it has been destroyed");
+  require(graphs().all.contains(graph), "this is no graph, or it has been destroyed");
   return graph;
 }
 
 CUgraphNode checked(CUgraphNode node) {
-  require(graphs().nodes.contains(node), CUDA_ERROR_INVALID_VALUE,
-          "this is no node of a graph, or it has been destroyed");
+  require(graphs().nodes.contains(node), "this is no node of a graph, or it has been destroyed");
   return node;
 }
 
 void check_dependencies(CUgraph graph, std::span<const CUgraphNode> all) {
   for (size_t i = 0; i < all.size(); ++i) {
-    require(checked(all[i])->graph == graph, CUDA_ERROR_INVALID_VALUE, "a dependency is another graph's");
+    require(checked(all[i])->graph == graph, "a dependency is another graph's");
     const bool is_twice = std::find(all.begin(), all.begin() + i, all[i]) != all.begin() + i;
-    require(!is_twice, CUDA_ERROR_INVALID_VALUE, "a dependency is given twice");
+    require(!is_twice, "a dependency is given twice");
   }
 }
 
@@ -314,10 +308,9 @@ void check_edge(const CUgraphEdgeData& data, const Work& from, const Work& to) {
       {CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER, 0, CU_GRAPH_DEPENDENCY_TYPE_DEFAULT, {}},
       {CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER, 0, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, {}}};
   require(std::any_of(std::begin(known), std::end(known), [&](const auto& each) { return is_same(each, data); }),
-          CUDA_ERROR_INVALID_VALUE,
           "an edge is the usual one, all zeros, or begins at CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER (2), or at "
           "CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC (1) with the type CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC (1)");
-  require(from.function && to.function, CUDA_ERROR_INVALID_VALUE, "such a dependency joins two kernels");
+  require(from.function && to.function, "such a dependency joins two kernels");
 }
 
 void check_edges(const CUgraphEdgeData* data, std::span<const CUgraphNode> from) {
@@ -443,7 +436,7 @@ using namespace driver;
 CUresult cuGraphCreate(CUgraph* phGraph, unsigned int flags) {
   return call(ARGUMENTS(phGraph, flags), [&] {
     require_non_null(phGraph, "phGraph");
-    require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+    require(!flags, "flags must be 0");
     const MutexLock held(graphs().lock);
     *phGraph = make_graph().release();
   });
@@ -489,7 +482,7 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph* phGraph) {
   return call(ARGUMENTS(hNode, phGraph), [&] {
     require_non_null(phGraph, "phGraph");
     const MutexLock held(graphs().lock);
-    require(checked(hNode)->child != nullptr, CUDA_ERROR_INVALID_VALUE, "the node is no graph");
+    require(checked(hNode)->child != nullptr, "the node is no graph");
     *phGraph = hNode->child.get();
   });
 }

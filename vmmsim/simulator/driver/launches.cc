@@ -35,10 +35,9 @@ std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, voi
   for (void** item = extra; item && *item != CU_LAUNCH_PARAM_END; item += 2) {
     if (*item == CU_LAUNCH_PARAM_BUFFER_POINTER) packed = item[1];
     else if (*item == CU_LAUNCH_PARAM_BUFFER_SIZE) size = *static_cast<const size_t*>(item[1]);
-    else refuse(CUDA_ERROR_INVALID_VALUE, "extra holds an unknown item");
+    else refuse("extra holds an unknown item");
   }
-  require(kernel.parameters.empty() || packed, CUDA_ERROR_INVALID_VALUE,
-          "the kernel has parameters that were not given");
+  require(kernel.parameters.empty() || packed, "the kernel has parameters that were not given");
   require(size <= bytes.size(), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
           "the buffer with the parameters is larger than the kernel's parameters");
   if (packed) std::memcpy(bytes.data(), packed, std::min(size, bytes.size()));
@@ -55,27 +54,26 @@ void need_simulated(const gpu::Kernel& kernel) {
 }
 
 void check_block(const CUDA_KERNEL_NODE_PARAMS_v3& p, const gpu::Kernel& kernel) {
-  require(p.blockDimX && p.blockDimY && p.blockDimZ, CUDA_ERROR_INVALID_VALUE, "a dimension of the block is 0");
+  require(p.blockDimX && p.blockDimY && p.blockDimZ, "a dimension of the block is 0");
   const uint64_t threads = uint64_t(p.blockDimX) * p.blockDimY * p.blockDimZ;
-  require(p.blockDimX <= 1024 && p.blockDimY <= 1024 && p.blockDimZ <= 64 && threads <= 1024, CUDA_ERROR_INVALID_VALUE,
+  require(p.blockDimX <= 1024 && p.blockDimY <= 1024 && p.blockDimZ <= 64 && threads <= 1024,
           "the block is larger than 1024 x 1024 x 64, or has more than 1024 threads");
-  require(threads <= kernel.max_threads, CUDA_ERROR_INVALID_VALUE,
-          "the block has more threads than the kernel was compiled for");
+  require(threads <= kernel.max_threads, "the block has more threads than the kernel was compiled for");
   const auto& [x, y, z] = kernel.required_threads;
   const bool is_right = p.blockDimX == x && p.blockDimY == y && p.blockDimZ == z;
-  require(!x || is_right || threads == 1, CUDA_ERROR_INVALID_VALUE,
+  require(!x || is_right || threads == 1,
           "the kernel was compiled for blocks of another size");  // a single thread is taken all the same
 }
 
 void check_shared(const CUDA_KERNEL_NODE_PARAMS_v3& p, const CUfunc_st& function) {
-  require(p.sharedMemBytes <= unsigned(function.dynamic_shared), CUDA_ERROR_INVALID_VALUE,
+  require(p.sharedMemBytes <= unsigned(function.dynamic_shared),
           "the launch has more dynamic shared memory than the kernel may have: raise its attribute "
           "MAX_DYNAMIC_SHARED_SIZE_BYTES first (cudaFuncSetAttribute), with static memory to 227 KiB at most");
 }
 
 // The GPU takes local memory for all the threads that it can have at once.
 void check_local(const gpu::Kernel& kernel) {
-  require(kernel.local_bytes < most_local, CUDA_ERROR_INVALID_VALUE,
+  require(kernel.local_bytes < most_local,
           "each thread of the kernel has 512 KiB of local memory or more: make its arrays smaller, or put them into "
           "memory of the GPU");
   const uint64_t threads = uint64_t(memory::machine().multiprocessors) * 2048;
@@ -164,8 +162,7 @@ void check_whole(const CUlaunchAttributeValue& value) {
 void check(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
   const auto is_known = [&](bool known) {
     if (!known)
-      refuse(CUDA_ERROR_INVALID_VALUE,
-             "attribute " + std::to_string(what) + " of the launch does not exist, or cannot have this value");
+      refuse("attribute " + std::to_string(what) + " of the launch does not exist, or cannot have this value");
   };
   switch (what) {
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: return is_known(false);  // of streams alone
@@ -208,8 +205,8 @@ Attributes cooperative() {
 }  // namespace
 
 void check_grid(const gpu::Dimensions& grid) {
-  require(grid.x && grid.y && grid.z, CUDA_ERROR_INVALID_VALUE, "a dimension of the grid is 0");
-  require(grid.x <= 2147483647 && grid.y <= 65535 && grid.z <= 65535, CUDA_ERROR_INVALID_VALUE,
+  require(grid.x && grid.y && grid.z, "a dimension of the grid is 0");
+  require(grid.x <= 2147483647 && grid.y <= 65535 && grid.z <= 65535,
           "the grid is larger than 2147483647 x 65535 x 65535");
 }
 
@@ -227,7 +224,7 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
   require(!context || context == work->context, CUDA_ERROR_INVALID_HANDLE,
           "the function is loaded in another context than the stream's");
   const bool is_packed = p.extra && *p.extra == CU_LAUNCH_PARAM_BUFFER_POINTER;
-  require(!p.kernelParams || !is_packed, CUDA_ERROR_INVALID_VALUE, "the parameters are given twice");
+  require(!p.kernelParams || !is_packed, "the parameters are given twice");
   check_block(p, kernel);
   check_attributes(attributes);
   check_grid({p.gridDimX, p.gridDimY, p.gridDimZ});

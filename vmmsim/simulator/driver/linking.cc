@@ -20,14 +20,14 @@ namespace driver {
 // --- Logs ---------------------------------------------------------------------------------------------------------
 
 Logs::Logs(unsigned count, const CUjit_option* names, void** values) {
-  require(!count || (names && values), CUDA_ERROR_INVALID_VALUE, "there are options without names or values");
+  require(!count || (names && values), "there are options without names or values");
   const auto size_of = [&](CUjit_option name) -> void** {
     for (unsigned i = 0; i < count; ++i)
       if (names[i] == name) return &values[i];
     return nullptr;
   };
   for (unsigned i = 0; i < count; ++i) {
-    require(names[i] >= 0 && names[i] < CU_JIT_NUM_OPTIONS, CUDA_ERROR_INVALID_VALUE, "there is no such option");
+    require(names[i] >= 0 && names[i] < CU_JIT_NUM_OPTIONS, "there is no such option");
     if (names[i] == CU_JIT_ERROR_LOG_BUFFER) {
       buffer_ = static_cast<char*>(values[i]);
       written_ = size_of(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
@@ -181,9 +181,9 @@ void add(CUlinkState link, const Part& part) {
 CUresult add(CUlinkState link, CUjitInputType type, const void* data, size_t size, const std::string& name) {
   checked_link(link);
   require_non_null(data, "data");
-  require(size > 0, CUDA_ERROR_INVALID_VALUE, "the size of the data is 0");
-  require(type < CU_JIT_NUM_INPUT_TYPES, CUDA_ERROR_INVALID_VALUE, "there is no such type of input");
-  require(!link->is_complete, CUDA_ERROR_INVALID_VALUE, "the linker is complete: nothing can be added any more");
+  require(size > 0, "the size of the data is 0");
+  require(type < CU_JIT_NUM_INPUT_TYPES, "there is no such type of input");
+  require(!link->is_complete, "the linker is complete: nothing can be added any more");
   const std::string_view bytes(static_cast<const char*>(data), size);
   const bool is_fat_binary = bytes.starts_with("\x50\xed\x55\xba");
   if (bytes.starts_with("\177ELF") || bytes.starts_with("!<arch>\n") || type == CU_JIT_INPUT_NVVM)

@@ -22,7 +22,7 @@ using memory::Range;
 uint64_t allocate(size_t size) {
   const CUcontext context = current();
   forbid_in_capture();
-  require(size, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
+  require(size, "bytesize is 0");
   return memory::allocate(context->device, size, {context});
 }
 
@@ -31,9 +31,9 @@ void* allocate_host(size_t size, unsigned flags, bool managed) {
   if (!managed) forbid_in_capture();
   constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   const bool flags_fit = managed ? flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST : !(flags & ~known);
-  require(flags_fit, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  require(flags_fit, "there are no such flags");
   if (!size && !managed) return nullptr;
-  require(size, CUDA_ERROR_INVALID_VALUE, "bytesize is 0");
+  require(size, "bytesize is 0");
   forbid_in_capture();
   const MutexLock held(state().lock);
   if (managed || size >= memory::page_size) return memory::allocate_host(size, managed, {context, flags});
@@ -65,10 +65,10 @@ void register_host(void* pointer, size_t size, unsigned flags) {
   forbid_in_capture();
   constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
                              CU_MEMHOSTREGISTER_READ_ONLY;
-  require(!(flags & ~known), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  require(!(flags & ~known), "there are no such flags");
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);
   memory::must_be_registrable(address, size, flags & CU_MEMHOSTREGISTER_READ_ONLY);
-  require(!(flags & CU_MEMHOSTREGISTER_IOMEMORY), CUDA_ERROR_INVALID_VALUE,
+  require(!(flags & CU_MEMHOSTREGISTER_IOMEMORY),
           "this is memory of the host, and CU_MEMHOSTREGISTER_IOMEMORY for that of a device");
   memory::register_host(address, size, flags & CU_MEMHOSTREGISTER_READ_ONLY,
                         {context, flags & CU_MEMHOSTREGISTER_PORTABLE});
@@ -81,8 +81,7 @@ void unregister_host(void* pointer) {
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);
   const auto range = memory::find(address);
   require(range.has_value(), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "nothing is registered at p");
-  require(range->kind == Range::registered && range->range_base == address, CUDA_ERROR_INVALID_VALUE,
-          "p is not where registered memory begins");
+  require(range->kind == Range::registered && range->range_base == address, "p is not where registered memory begins");
   free_now(address, {Range::registered});
 }
 
@@ -90,7 +89,7 @@ void unregister_host(void* pointer) {
 
 Range host_allocation_at(const void* pointer) {
   const auto found = memory::find(bits(pointer));
-  require(found && is_on_host(*found) && found->owner.context && !found->owner.pool, CUDA_ERROR_INVALID_VALUE,
+  require(found && is_on_host(*found) && found->owner.context && !found->owner.pool,
           "p is neither of cuMemHostAlloc nor registered (cuMemHostRegister)");
   return *found;
 }
@@ -126,9 +125,8 @@ std::optional<Range> find_with_variables(uint64_t address) {
 // Fills in an attribute of a pointer, or throws Refused{CUDA_ERROR_INVALID_VALUE}.
 void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
   const auto range = find_with_variables(address);
-  require(range && range->mapped, CUDA_ERROR_INVALID_VALUE, "no memory of CUDA's lies at this address");
-  require(!awaits_launch(address), CUDA_ERROR_INVALID_VALUE,
-          "a node of a graph allocates this memory, and no launch has, or it was freed since");
+  require(range && range->mapped, "no memory of CUDA's lies at this address");
+  require(!awaits_launch(address), "a node of a graph allocates this memory, and no launch has, or it was freed since");
   const memory::Owner& owner = range->owner;
   const bool is_vmm = range->kind == Range::vmm, is_managed = range->kind == Range::managed;
   const bool on_host = is_on_host(*range);
@@ -139,11 +137,10 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return give(unsigned(on_host || is_host_vmm(*range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-      require(access_at(*range, address), CUDA_ERROR_INVALID_VALUE, "the current GPU has no access to this memory");
+      require(access_at(*range, address), "the current GPU has no access to this memory");
       return give(address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      require(on_host || is_managed || range->host_access, CUDA_ERROR_INVALID_VALUE,
-              "the host cannot reach this memory");
+      require(on_host || is_managed || range->host_access, "the host cannot reach this memory");
       return give(address);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return give(int(is_managed));
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return give(range->id);
@@ -167,7 +164,7 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return give(owner.pool);
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
       return give(int(is_malloc || (range->properties.allocFlags.usage & CU_MEM_CREATE_USAGE_HW_DECOMPRESS) != 0));
-    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute, or it is not simulated");
+    default: refuse("there is no such attribute, or it is not simulated");
   }
 }
 
@@ -176,7 +173,7 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
 void pointer_attributes(unsigned count, const CUpointer_attribute* attributes, void** to, uint64_t address) {
   require_non_null(attributes, "attributes");
   require_non_null(to, "data");
-  require(count, CUDA_ERROR_INVALID_VALUE, "numAttributes is 0");
+  require(count, "numAttributes is 0");
   const auto range = memory::find(address);
   for (unsigned i = 0; i < count; ++i) {
     constexpr CUpointer_attribute words[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
@@ -199,7 +196,7 @@ void pointer_attributes(unsigned count, const CUpointer_attribute* attributes, v
       pointer_attribute(to[i], attributes[i], address);
     } catch (const memory::Refused&) {
       require(attributes[i] > 0 && attributes[i] <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE,
-              CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
+              "there is no such attribute");
     }
   }
 }
@@ -218,15 +215,12 @@ void check_attachment(CUstream handle, uint64_t address, size_t length, unsigned
   must_not_capture(named_stream(handle));
   forbid_in_capture();
   const auto range = memory::find(address);
-  require(range && range->kind == Range::managed && range->base == address, CUDA_ERROR_INVALID_VALUE,
-          "no managed memory begins at this address");
-  require(!length || length == range->size, CUDA_ERROR_INVALID_VALUE,
-          "the length is that of the whole memory, or 0 for it");
+  require(range && range->kind == Range::managed && range->base == address, "no managed memory begins at this address");
+  require(!length || length == range->size, "the length is that of the whole memory, or 0 for it");
   require(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE,
-          CUDA_ERROR_INVALID_VALUE, "flags are one of GLOBAL, HOST and SINGLE");
+          "flags are one of GLOBAL, HOST and SINGLE");
   const bool is_default = !handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
-  require(flags != CU_MEM_ATTACH_SINGLE || !is_default, CUDA_ERROR_INVALID_VALUE,
-          "memory cannot belong to the default stream alone");
+  require(flags != CU_MEM_ATTACH_SINGLE || !is_default, "memory cannot belong to the default stream alone");
 }
 
 }  // namespace
@@ -250,7 +244,7 @@ CUresult cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes,
     require_non_null(dptr, "dptr");
     require_non_null(pPitch, "pPitch");
     const unsigned element = ElementSizeBytes;
-    require(element == 4 || element == 8 || element == 16, CUDA_ERROR_INVALID_VALUE, "ElementSizeBytes is 4, 8 or 16");
+    require(element == 4 || element == 8 || element == 16, "ElementSizeBytes is 4, 8 or 16");
     const size_t pitch = memory::round_up(WidthInBytes, 512);
     *dptr = allocate(pitch * Height);
     *pPitch = pitch;
@@ -279,7 +273,7 @@ CUresult cuMemHostUnregister(void* p) {
 CUresult cuMemHostGetDevicePointer(CUdeviceptr* pdptr, void* p, unsigned int Flags) {
   return call(ARGUMENTS(pdptr, p, Flags), [&] {
     require_non_null(pdptr, "pdptr");
-    require(!Flags, CUDA_ERROR_INVALID_VALUE, "Flags must be 0");
+    require(!Flags, "Flags must be 0");
     host_allocation_at(p);
     *pdptr = bits(p);
   });
@@ -305,10 +299,10 @@ CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUme
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
                             CUstream hStream) {
   return call(ARGUMENTS(devPtr, count, flags, hStream), [&] {
-    require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+    require(!flags, "flags must be 0");
     if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) must_be_a_place(location);
     must_not_capture(named_stream(hStream));
-    require(devPtr && count, CUDA_ERROR_INVALID_VALUE, "devPtr is null, or count is 0");
+    require(devPtr && count, "devPtr is null, or count is 0");
     if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) checked(location.id);
     note_prefetch(devPtr, count, location);
   });
@@ -322,7 +316,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
   return call(ARGUMENTS(pHandle, dptr), [&] {
     require_non_null(pHandle, "pHandle");
     const auto found = memory::find(dptr);
-    require(found && found->kind == Range::ordinary && found->owner.context, CUDA_ERROR_INVALID_VALUE,
+    require(found && found->kind == Range::ordinary && found->owner.context,
             "only memory of cuMemAlloc goes this way; export VMM memory with cuMemExportToShareableHandle");
     *pHandle = memory::export_ipc(dptr);
   });
@@ -330,8 +324,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
 CUresult cuIpcOpenMemHandle(CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned int Flags) {
   return call(ARGUMENTS(pdptr, Flags), [&] {
     require_non_null(pdptr, "pdptr");
-    require(Flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, CUDA_ERROR_INVALID_VALUE,
-            "Flags must enable lazy peer access");
+    require(Flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, "Flags must enable lazy peer access");
     const CUcontext context = current();
     *pdptr = memory::open_ipc(context->device, handle, {context});
   });
@@ -366,7 +359,7 @@ CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
   return call(ARGUMENTS(value, attribute, ptr), [&] {
     forbid_in_capture();
     require_non_null(value, "value");
-    require(attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE, "only SYNC_MEMOPS is set");
-    require(memory::find(ptr).has_value(), CUDA_ERROR_INVALID_VALUE, "nothing of CUDA's lies at this address");
+    require(attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, "only SYNC_MEMOPS is set");
+    require(memory::find(ptr).has_value(), "nothing of CUDA's lies at this address");
   });
 }

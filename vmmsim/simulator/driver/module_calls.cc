@@ -10,7 +10,7 @@ namespace driver {
 namespace {
 
 void give_variable(const gpu::Module::Global& variable, CUdeviceptr* address, size_t* size) {
-  require(address || size, CUDA_ERROR_INVALID_VALUE, "both dptr and bytes are null");
+  require(address || size, "both dptr and bytes are null");
   if (address) *address = variable.address;
   if (size) *size = variable.size;
 }
@@ -36,7 +36,7 @@ int function_attribute(CUfunction handle, CUfunction_attribute what) {
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: return function->cluster_policy;
     default: break;
   }
-  require(what > 0 && what < CU_FUNC_ATTRIBUTE_MAX, CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
+  require(what > 0 && what < CU_FUNC_ATTRIBUTE_MAX, "there is no such attribute");
   return 0;
 }
 
@@ -54,22 +54,21 @@ std::atomic<int>* cluster_attribute(CUfunc_st& function, CUfunction_attribute wh
 
 void set_cluster_attribute(CUfunc_st& function, std::atomic<int>& attribute, int value) {
   const bool is_size = &attribute >= function.cluster && &attribute < std::end(function.cluster);
-  require(!is_size || !function.kernel->cluster[0] || attribute == value, CUDA_ERROR_INVALID_VALUE,
+  require(!is_size || !function.kernel->cluster[0] || attribute == value,
           "the kernel was compiled for clusters of one size");
   require((value >= 0 || &attribute == &function.non_portable_cluster) &&
               (&attribute != &function.cluster_policy || value <= 2),
-          CUDA_ERROR_INVALID_VALUE, "the attribute cannot have this value");
+          "the attribute cannot have this value");
   attribute = &attribute == &function.non_portable_cluster ? value != 0 : value;
 }
 
 int checked_attribute(const gpu::Kernel& kernel, CUfunction_attribute what, int value) {
   if (what == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
-    require(value >= -1 && value <= 100, CUDA_ERROR_INVALID_VALUE, "the carveout is -1, or 0 to 100 per cent");
+    require(value >= -1 && value <= 100, "the carveout is -1, or 0 to 100 per cent");
     return value;
   }
-  require(what == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CUDA_ERROR_INVALID_VALUE,
-          "this attribute can only be read");
-  require(value >= 0 && value + int(kernel.static_shared) <= most_shared, CUDA_ERROR_INVALID_VALUE,
+  require(what == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, "this attribute can only be read");
+  require(value >= 0 && value + int(kernel.static_shared) <= most_shared,
           "static and dynamic shared memory of a block are 227 KiB at most");
   return value;
 }
@@ -106,7 +105,7 @@ template <class Handle> void need_handle(Handle handle, CUresult if_null) {
 
 void give_parameter(const gpu::Kernel& kernel, size_t index, size_t* offset, size_t* size) {
   require_non_null(offset, "paramOffset");
-  require(index < kernel.parameters.size(), CUDA_ERROR_INVALID_VALUE, "the kernel has fewer parameters");
+  require(index < kernel.parameters.size(), "the kernel has fewer parameters");
   *offset = kernel.parameters[index].offset;
   if (size) *size = kernel.parameters[index].size;
 }
@@ -224,7 +223,7 @@ CUresult cuLibraryGetUnifiedFunction(void** fptr, CUlibrary library, const char*
     require_non_null(fptr, "fptr");
     checked(library);
     require_non_null(symbol, "symbol");
-    refuse(CUDA_ERROR_INVALID_VALUE, "the library has no unified function of this name");
+    refuse("the library has no unified function of this name");
   });
 }
 CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
@@ -291,7 +290,7 @@ CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int v
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   return call(ARGUMENTS(hfunc, config), [&] {
     checked_function(hfunc);
-    require(config <= CU_FUNC_CACHE_PREFER_EQUAL, CUDA_ERROR_INVALID_VALUE, "there is no such configuration");
+    require(config <= CU_FUNC_CACHE_PREFER_EQUAL, "there is no such configuration");
   });
 }
 CUresult cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {

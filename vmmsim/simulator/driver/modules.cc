@@ -132,7 +132,7 @@ void unload_module(CUmodule handle) {
 CUfunction function_of(CUmodule handle, const char* name) {
   const auto module = checked(handle);
   require_non_null(name, "name");
-  require(*name, CUDA_ERROR_INVALID_VALUE, "name is empty");
+  require(*name, "name is empty");
   gpu::Kernel* const kernel = module->module->kernel(name);
   if (!kernel) refuse(CUDA_ERROR_NOT_FOUND, std::string("the module has no kernel ") + name);
   const MutexLock held(state().lock);
@@ -151,7 +151,7 @@ gpu::Module::Global variable_of(CUmodule handle, const char* name) {
   require_non_null(name, "name");
   const auto module = checked(handle);
   const gpu::Module::Global* const found = module->module->variable(name);
-  require(found || !module->module->kernel(name), CUDA_ERROR_INVALID_VALUE, "this is the name of a kernel");
+  require(found || !module->module->kernel(name), "this is the name of a kernel");
   if (!found) refuse(CUDA_ERROR_NOT_FOUND, std::string("the module has no variable ") + name);
   return *found;
 }

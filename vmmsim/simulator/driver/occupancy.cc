@@ -38,7 +38,7 @@ int fitting(const CUfunc_st& function, int block_size, size_t dynamic_shared) {
 
 int blocks_that_fit(CUfunction handle, int block_size, size_t dynamic_shared) {
   const CUfunction function = checked(handle);
-  require(block_size > 0, CUDA_ERROR_INVALID_VALUE, "blockSize is not positive");
+  require(block_size > 0, "blockSize is not positive");
   if (block_size > 1024) return 0;
   return fitting(*function, block_size, dynamic_shared);
 }
@@ -47,9 +47,9 @@ namespace {
 // The most dynamic shared memory with which so many blocks fit on a multiprocessor. The system's part of each block is
 // not taken off, as on an H100: with all of this fewer blocks fit. A single block has no need of a carveout.
 size_t dynamic_shared_for(CUfunction handle, int blocks, int block_size) {
-  require(blocks > 0 && block_size > 0, CUDA_ERROR_INVALID_VALUE, "numBlocks and blockSize must be positive");
+  require(blocks > 0 && block_size > 0, "numBlocks and blockSize must be positive");
   const CUfunction function = checked(handle);
-  require(blocks <= blocks_that_fit(handle, block_size, 0), CUDA_ERROR_INVALID_VALUE,
+  require(blocks <= blocks_that_fit(handle, block_size, 0),
           "so many blocks do not fit on a multiprocessor, even without dynamic shared memory");
   const size_t fixed = function->kernel->static_shared, most = size_t(int(function->dynamic_shared));
   if (blocks == 1) return most;
@@ -63,7 +63,7 @@ void best_block(int* grid, int* block, CUfunction function, CUoccupancyB2DSize s
   require_non_null(grid, "minGridSize");
   require_non_null(block, "blockSize");
   const int most = int(checked(function)->kernel->max_threads);
-  require(limit >= 0, CUDA_ERROR_INVALID_VALUE, "blockSizeLimit is negative");
+  require(limit >= 0, "blockSizeLimit is negative");
   int best = 0;
   for (int size = limit > 0 ? std::min(limit, most) : most; size > 0; size -= size % 32 ? size % 32 : 32) {
     const int blocks = blocks_that_fit(function, size, shared_of ? shared_of(size) : shared);
@@ -88,7 +88,7 @@ std::vector<int> parts_of_gpu() {
 // How many of its blocks a multiprocessor has room for, as far as they are in clusters: 8 at most.
 int blocks_in_clusters(const CUfunc_st& function, const CUlaunchConfig& config) {
   const uint64_t threads = uint64_t(config.blockDimX) * config.blockDimY * config.blockDimZ;
-  require(threads, CUDA_ERROR_INVALID_VALUE, "a dimension of the block is 0");
+  require(threads, "a dimension of the block is 0");
   if (threads > 1024 || config.sharedMemBytes > unsigned(function.dynamic_shared)) return 0;
   return std::min(8, fitting(function, int(threads), config.sharedMemBytes));
 }
@@ -107,7 +107,7 @@ std::optional<gpu::Dimensions> checked_cluster(const CUfunc_st& function, const 
 }
 
 int largest_cluster(CUfunction handle, const CUlaunchConfig* config) {
-  require(handle, CUDA_ERROR_INVALID_VALUE, "the function is null");
+  require(handle, "the function is null");
   require_non_null(config, "config");
   const CUfunction function = checked(handle);
   checked_cluster(*function, *config);
@@ -116,7 +116,7 @@ int largest_cluster(CUfunction handle, const CUlaunchConfig* config) {
 
 // Without clusters there are none. A larger one lies in one part of the GPU, where some multiprocessors are left over.
 int active_clusters(CUfunction handle, const CUlaunchConfig* config) {
-  require(handle, CUDA_ERROR_INVALID_VALUE, "the function is null");
+  require(handle, "the function is null");
   require_non_null(config, "config");
   const CUfunction function = checked(handle);
   const std::optional<gpu::Dimensions> size = checked_cluster(*function, *config);
@@ -133,7 +133,7 @@ int active_clusters(CUfunction handle, const CUlaunchConfig* config) {
 }  // namespace
 
 Attributes attributes_of(const CUlaunchConfig& config) {
-  require(config.attrs || !config.numAttrs, CUDA_ERROR_INVALID_VALUE, "config has attributes, and attrs is null");
+  require(config.attrs || !config.numAttrs, "config has attributes, and attrs is null");
   Attributes all;
   for (unsigned i = 0; i < config.numAttrs; ++i) all[config.attrs[i].id] = config.attrs[i].value;
   return all;
@@ -190,7 +190,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CU
                                                               size_t dynamicSMemSize, unsigned int flags) {
   return call(ARGUMENTS(numBlocks, func, blockSize, dynamicSMemSize, flags), [&] {
     require_non_null(numBlocks, "numBlocks");
-    require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+    require(flags <= 1, "there are no such flags");
     *numBlocks = blocks_that_fit(func, blockSize, dynamicSMemSize);
   });
 }
@@ -203,7 +203,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockS
                                                    CUoccupancyB2DSize sharedOf, size_t dynamicSMemSize,
                                                    int blockSizeLimit, unsigned int flags) {
   return call(ARGUMENTS(minGridSize, blockSize, func, dynamicSMemSize, blockSizeLimit, flags), [&] {
-    require(flags <= 1, CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+    require(flags <= 1, "there are no such flags");
     best_block(minGridSize, blockSize, func, sharedOf, dynamicSMemSize, blockSizeLimit);
   });
 }

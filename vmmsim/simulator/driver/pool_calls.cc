@@ -17,14 +17,12 @@ namespace {
 using memory::Range;
 
 CUmemoryPool checked_pool(CUmemoryPool pool) REQUIRES(state().lock) {
-  require(state().pools.contains(pool) && !pool->is_destroyed, CUDA_ERROR_INVALID_VALUE,
-          "this is no memory pool, or it has been destroyed");
+  require(state().pools.contains(pool) && !pool->is_destroyed, "this is no memory pool, or it has been destroyed");
   return pool;
 }
 
 CUmemoryPool checked_own(CUmemoryPool pool) REQUIRES(state().lock) {
-  require(!checked_pool(pool)->imports, CUDA_ERROR_INVALID_VALUE,
-          "the pool is an import: only the process that made it can do that");
+  require(!checked_pool(pool)->imports, "the pool is an import: only the process that made it can do that");
   return pool;
 }
 
@@ -53,7 +51,7 @@ CUmemoryPool pool_in_use(const PoolPlace& place) {
 void use_pool(const PoolPlace& place, CUmemoryPool pool) {
   const MutexLock held(state().lock);
   checked_own(pool);
-  require(pool->place == place, CUDA_ERROR_INVALID_VALUE, "the pool is of another place, or of another type");
+  require(pool->place == place, "the pool is of another place, or of another type");
   state().pools_in_use[place] = pool;
 }
 
@@ -82,11 +80,11 @@ PoolPlace asked_place(const CUmemLocation* location, CUmemAllocationType type) {
 CUmemoryPool create_pool(const CUmemPoolProps& properties) {
   const bool is_managed = properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
   require(!is_managed || (!properties.maxSize && !properties.usage && !properties.handleTypes),
-          CUDA_ERROR_INVALID_VALUE, "a pool of managed memory has no maxSize, no usage and no handleTypes");
+          "a pool of managed memory has no maxSize, no usage and no handleTypes");
   const PoolPlace place = checked_place(properties.location, properties.allocType);
   const auto has_reserved = std::any_of(std::begin(properties.reserved), std::end(properties.reserved),
                                         [](unsigned char byte) { return byte != 0; });
-  require(!has_reserved, CUDA_ERROR_INVALID_VALUE, "reserved is not 0");
+  require(!has_reserved, "reserved is not 0");
   require(properties.maxSize >> 47 == 0, CUDA_ERROR_OUT_OF_MEMORY, "no process has maxSize bytes of addresses");
   const MutexLock held(state().lock);
   return add_pool(make_pool(place, unsigned(properties.handleTypes)));
@@ -96,8 +94,8 @@ void destroy_pool(CUmemoryPool pool) {
   {
     const MutexLock held(state().lock);
     checked_pool(pool);
-    require(!pool->is_default, CUDA_ERROR_INVALID_VALUE, "a default pool is not destroyed");
-    require(!pool->imports || !pool->memory.has_blocks(), CUDA_ERROR_INVALID_VALUE,
+    require(!pool->is_default, "a default pool is not destroyed");
+    require(!pool->imports || !pool->memory.has_blocks(),
             "the pool is an import, and blocks of it are too: free these first (cuMemFree)");
     if (pool->imports) --pool->imports;
     if (pool->imports) return;
@@ -121,7 +119,7 @@ void check_access(const CUmemPoolHandle_st& pool, const CUmemAccessDesc& descrip
   require((location.type == CU_MEM_LOCATION_TYPE_DEVICE || !is_of_gpu) && flags != CU_MEM_ACCESS_FLAGS_PROT_READ,
           CUDA_ERROR_NOT_SUPPORTED, "a pool of a GPU is opened to GPUs only, and no pool for reading alone");
   if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
-    require(is_host, CUDA_ERROR_INVALID_VALUE, "location is no GPU, and not the host");
+    require(is_host, "location is no GPU, and not the host");
     require(is_managed || flags, CUDA_ERROR_NOT_SUPPORTED, "a pool on the host stays open to the host");
     return;
   }
@@ -138,7 +136,7 @@ void set_pool_access(CUmemoryPool pool, std::span<const CUmemAccessDesc> descrip
   require_non_null(descriptors.data(), "map");
   for (const CUmemAccessDesc& each : descriptors) check_access(*pool, each);
   for (const auto& [location, flags] : descriptors)
-    require(!flags || flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_INVALID_VALUE,
+    require(!flags || flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
             "flags must be CU_MEM_ACCESS_FLAGS_PROT_NONE or _READWRITE (0 or 3)");
   for (const auto& [location, flags] : descriptors)
     if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) pool->memory.open(location.id, flags);
@@ -149,7 +147,7 @@ CUmemAccess_flags pool_access(CUmemoryPool pool, const CUmemLocation& location) 
   checked_pool(pool);
   if (location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
     return pool->memory.is_pinned_on_host() ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  require(is_gpu(location), CUDA_ERROR_INVALID_VALUE, "location is no GPU of this process, and not the host");
+  require(is_gpu(location), "location is no GPU of this process, and not the host");
   return pool->memory.access(location.id);
 }
 
@@ -207,10 +205,10 @@ void free_later(uint64_t address, CUstream where) {
 // --- Pools that processes share
 
 CUmemoryPool import_pool(const void* handle, CUmemAllocationHandleType type, unsigned long long flags) {
-  require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+  require(!flags, "flags must be 0");
   if (type == CU_MEM_HANDLE_TYPE_FABRIC)
     refuse(CUresult(not_simulated("a fabric handle of a memory pool")), "it is not simulated");
-  require(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE,
+  require(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
           "handleType must be CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
   const auto shared = memory::Pool::shared_by(reinterpret_cast<intptr_t>(handle));
   const MutexLock held(state().lock);
@@ -224,11 +222,9 @@ CUmemoryPool import_pool(const void* handle, CUmemAllocationHandleType type, uns
 
 CUmemPoolPtrExportData export_block(uint64_t address) {
   const auto range = memory::find(address);
-  require(range && range->owner.pool && range->range_base == address, CUDA_ERROR_INVALID_VALUE,
-          "ptr is not where a block of a pool begins");
+  require(range && range->owner.pool && range->range_base == address, "ptr is not where a block of a pool begins");
   const MutexLock held(state().lock);
-  require(!range->owner.pool->imports, CUDA_ERROR_INVALID_VALUE,
-          "the block is an import: only the process that made it exports it");
+  require(!range->owner.pool->imports, "the block is an import: only the process that made it exports it");
   return range->owner.pool->memory.export_block(address);
 }
 
@@ -249,8 +245,8 @@ CUresult later_pool_attribute(CUmemoryPool pool, int what, void* value, bool set
   enum { type = 9, handle_types, location_id, location_type, max_size, decompresses, locality_domain };
   const int driver = memory::machine().driver;
   require(what >= type && what <= (driver >= 13040 ? locality_domain : decompresses) && driver >= 13020,
-          CUDA_ERROR_INVALID_VALUE, "there is no such attribute, or it came with a later driver");
-  require(!set, CUDA_ERROR_INVALID_VALUE, "this attribute can only be read");
+          "there is no such attribute, or it came with a later driver");
+  require(!set, "this attribute can only be read");
   auto& number = *static_cast<int*>(value);
   switch (what) {
     case type: number = std::get<0>(pool->place); break;
@@ -272,13 +268,13 @@ CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value
   checked_own(pool);
   auto number = [&](auto& field, bool may_set) {
     auto& of_program = *static_cast<std::remove_reference_t<decltype(field)>*>(value);
-    require(may_set || !set, CUDA_ERROR_INVALID_VALUE, "this attribute can only be read");
+    require(may_set || !set, "this attribute can only be read");
     if (set) field = of_program;
     else of_program = field;
     return CUDA_SUCCESS;
   };
   const auto watermark = [&](uint64_t& highest, uint64_t now) {  // can be set to 0: then it is what it is now
-    require(!set || !*static_cast<uint64_t*>(value), CUDA_ERROR_INVALID_VALUE, "a watermark can only be set to 0");
+    require(!set || !*static_cast<uint64_t*>(value), "a watermark can only be set to 0");
     if (set) highest = now;
     else *static_cast<uint64_t*>(value) = highest;
     return CUDA_SUCCESS;
@@ -295,7 +291,7 @@ CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return watermark(pool->most_reserved, pool->memory.reserved());
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return number(pool->used, false);
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return watermark(pool->most_used, pool->used);
-    default: refuse(CUDA_ERROR_INVALID_VALUE, "there is no such attribute");
+    default: refuse("there is no such attribute");
   }
 }
 
@@ -319,8 +315,7 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
 }
 CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
   return call(ARGUMENTS(pool, dev), result_to(pool, "pool", [&] {
-                require(is_gpu(location(CU_MEM_LOCATION_TYPE_DEVICE, dev)), CUDA_ERROR_INVALID_VALUE,
-                        "there is no such GPU");
+                require(is_gpu(location(CU_MEM_LOCATION_TYPE_DEVICE, dev)), "there is no such GPU");
                 return pool_in_use(on_gpu(dev));
               }));
 }
@@ -387,7 +382,7 @@ CUresult cuMemPoolExportToShareableHandle(void* handle_out, CUmemoryPool pool, C
     require_non_null(handle_out, "handle_out");
     const MutexLock held(state().lock);
     checked_own(pool);
-    require(!flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+    require(!flags, "flags must be 0");
     *static_cast<int*>(handle_out) = pool->memory.export_fd(handleType);
   });
 }

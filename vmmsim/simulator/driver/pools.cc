@@ -25,19 +25,18 @@ bool is_gpu(const CUmemLocation& location) {
 
 PoolPlace checked_place(const CUmemLocation& location, CUmemAllocationType type) {
   const bool is_managed = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
-  require(is_managed || type == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE,
-          "the allocation type is pinned or managed");
+  require(is_managed || type == CU_MEM_ALLOCATION_TYPE_PINNED, "the allocation type is pinned or managed");
   switch (location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
-      require(is_gpu(location), CUDA_ERROR_INVALID_VALUE, "there is no such GPU");
+      require(is_gpu(location), "there is no such GPU");
       return {type, location.type, location.id};
     case CU_MEM_LOCATION_TYPE_HOST: return {type, location.type, 0};
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-      require(location.id == 0, CUDA_ERROR_INVALID_VALUE, "the host has one NUMA node, 0");
+      require(location.id == 0, "the host has one NUMA node, 0");
       return {type, location.type, location.id};
     case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
     case CU_MEM_LOCATION_TYPE_NONE:
-      require(is_managed, CUDA_ERROR_INVALID_VALUE, "only managed memory is nowhere, or at the thread's own node");
+      require(is_managed, "only managed memory is nowhere, or at the thread's own node");
       return {type, location.type, 0};
     default:
       refuse(is_managed ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE,
@@ -50,7 +49,7 @@ std::shared_ptr<CUmemPoolHandle_st> make_pool(const PoolPlace& place, unsigned h
   if (place == on_gpu(id)) return std::make_shared<CUmemPoolHandle_st>(place, id, handle_types);
   constexpr unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
   const bool is_on_node = type == CU_MEM_ALLOCATION_TYPE_PINNED && location == CU_MEM_LOCATION_TYPE_HOST_NUMA;
-  require(!(handle_types & ~(is_on_node ? known : 0)), CUDA_ERROR_INVALID_VALUE,
+  require(!(handle_types & ~(is_on_node ? known : 0)),
           "handleTypes: other processes import pools of GPUs and of NUMA nodes only");
   return std::make_shared<CUmemPoolHandle_st>(
       place, type == CU_MEM_ALLOCATION_TYPE_MANAGED ? memory::Pool::OnHost::managed : memory::Pool::OnHost::pinned);

@@ -27,7 +27,7 @@ void get_attribute(const CUstream_st& stream, CUstreamAttrID what, CUstreamAttrV
     case CU_LAUNCH_ATTRIBUTE_PRIORITY: to.priority = stream.priority; break;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP: to.memSyncDomainMap = all.domains; break;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN: to.memSyncDomain = all.domain; break;
-    default: refuse(CUDA_ERROR_INVALID_VALUE, "streams have no such attribute");
+    default: refuse("streams have no such attribute");
   }
 }
 
@@ -36,7 +36,7 @@ void set_attribute(CUstream_st& stream, CUstreamAttrID what, const CUstreamAttrV
   StreamAttributes& all = stream.attributes;
   const CUaccessPolicyWindow& window = value.accessPolicyWindow;
   const CUlaunchMemSyncDomainMap& domains = value.memSyncDomainMap;
-  const auto check = [](bool fits, const char* why) { require(fits, CUDA_ERROR_INVALID_VALUE, why); };
+  const auto check = [](bool fits, const char* why) { require(fits, why); };
   const MutexLock held(state().lock);
   switch (what) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
@@ -59,7 +59,7 @@ void set_attribute(CUstream_st& stream, CUstreamAttrID what, const CUstreamAttrV
       check(unsigned(value.memSyncDomain) <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE, "a domain is the default or remote");
       all.domain = value.memSyncDomain;
       break;
-    default: refuse(CUDA_ERROR_INVALID_VALUE, "streams have no such attribute");
+    default: refuse("streams have no such attribute");
   }
 }
 
@@ -162,7 +162,7 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
 }
 CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags) {
   return call(ARGUMENTS(hStream, callback, userData, flags), [&] {
-    require(callback && !flags, CUDA_ERROR_INVALID_VALUE, "no callback, or flags");
+    require(callback && !flags, "no callback, or flags");
     add_callback(hStream, callback, userData);
   });
 }

@@ -185,7 +185,7 @@ int checked_priority(int wanted) { return std::clamp(wanted, -5, 0); }
 bool minds_legacy(const CUstream_st& stream) { return !(stream.flags & CU_STREAM_NON_BLOCKING); }
 
 std::shared_ptr<CUstream_st> create_stream(unsigned flags, int priority, CUcontext context) {
-  require(!(flags & ~unsigned(CU_STREAM_NON_BLOCKING)), CUDA_ERROR_INVALID_VALUE, "there are no such flags");
+  require(!(flags & ~unsigned(CU_STREAM_NON_BLOCKING)), "there are no such flags");
   const MutexLock held(state().lock);
   std::erase_if(state().streams, [](const auto& entry) REQUIRES(state().lock) {
     return entry.second->destroyed && (!entry.second->last || entry.second->last->has_ended);
@@ -290,7 +290,7 @@ std::shared_ptr<Work> task_work(CUgraphNodeType type, CUcontext context, std::fu
 }
 
 SharedWork host_work(const CUDA_HOST_NODE_PARAMS_v2& given) {
-  require(given.fn, CUDA_ERROR_INVALID_VALUE, "fn is null");
+  require(given.fn, "fn is null");
   const auto work = std::make_shared<Work>();
   work->given.type = CU_GRAPH_NODE_TYPE_HOST;
   work->given.host = given;

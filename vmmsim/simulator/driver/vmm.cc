@@ -16,7 +16,7 @@ void export_handle(void* to, CUmemGenericAllocationHandle handle, CUmemAllocatio
   if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) *static_cast<int*>(to) = memory::export_fd(handle, flags);
   else if (type == CU_MEM_HANDLE_TYPE_FABRIC)
     *static_cast<CUmemFabricHandle*>(to) = memory::export_fabric(handle, flags);
-  else refuse(CUDA_ERROR_INVALID_VALUE, "handleType is neither a file descriptor nor a fabric handle");
+  else refuse("handleType is neither a file descriptor nor a fabric handle");
 }
 
 memory::Handle import_handle(void* from, CUmemAllocationHandleType type) {
@@ -24,8 +24,7 @@ memory::Handle import_handle(void* from, CUmemAllocationHandleType type) {
   require_non_null(from, "osHandle");
   require(type != CU_MEM_HANDLE_TYPE_WIN32 && type != CU_MEM_HANDLE_TYPE_WIN32_KMT, CUDA_ERROR_NOT_SUPPORTED,
           "shHandleType is a handle of Windows, which this system does not have");
-  require(type == CU_MEM_HANDLE_TYPE_FABRIC, CUDA_ERROR_INVALID_VALUE,
-          "shHandleType is neither a file descriptor nor a fabric handle");
+  require(type == CU_MEM_HANDLE_TYPE_FABRIC, "shHandleType is neither a file descriptor nor a fabric handle");
   return memory::import_fabric(*static_cast<const CUmemFabricHandle*>(from));
 }
 
@@ -108,7 +107,7 @@ CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t si
     require(state().initialized_in == getpid(), CUDA_ERROR_NOT_SUPPORTED, "call cuInit first");
     current();
     require_non_null(handle, "handle");
-    require(handleType == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, CUDA_ERROR_INVALID_VALUE,
+    require(handleType == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
             "handleType must be CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD");
     *static_cast<int*>(handle) = memory::export_dma_buf(dptr, size, flags);
   });

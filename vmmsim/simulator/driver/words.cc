@@ -80,10 +80,10 @@ size_t size_of(const Word& word) {
 void check_address(CUdevice device, const Word& word) {
   const uint64_t address = word.waitValue.address;
   const auto range = memory::find(address);
-  require(range.has_value(), CUDA_ERROR_INVALID_VALUE, "addr is not memory of a GPU or of cuMemHostAlloc");
-  require(range->kind != memory::Range::multicast_range, CUDA_ERROR_INVALID_VALUE,
+  require(range.has_value(), "addr is not memory of a GPU or of cuMemHostAlloc");
+  require(range->kind != memory::Range::multicast_range,
           "a multicast object is mapped at addr: only multimem instructions go there");
-  require(range->kind != memory::Range::managed, CUDA_ERROR_INVALID_VALUE, "addr is managed memory");
+  require(range->kind != memory::Range::managed, "addr is managed memory");
   const auto rights = is_wait(word) ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   memory::for_each_piece(device, address, size_of(word), rights, [](const memory::Piece&) {});
 }
@@ -91,21 +91,17 @@ void check_address(CUdevice device, const Word& word) {
 // All but where its memory is, which the driver looks up only for what goes into a stream at once.
 void check(const Word& word) {
   constexpr unsigned flush = CU_STREAM_WAIT_VALUE_FLUSH;
-  require(!is_wait(word) || !(word.waitValue.flags & ~(flush | CU_STREAM_WAIT_VALUE_NOR)), CUDA_ERROR_INVALID_VALUE,
-          "there are no such flags");
+  require(!is_wait(word) || !(word.waitValue.flags & ~(flush | CU_STREAM_WAIT_VALUE_NOR)), "there are no such flags");
   require(word.operation != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES && !(is_wait(word) && word.waitValue.flags & flush),
           CUDA_ERROR_NOT_SUPPORTED, "GPUs do not flush remote writes");
   if (is_write(word)) {
-    require(!word.writeValue.flags, CUDA_ERROR_INVALID_VALUE,
-            "flags must be 0: CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER is for other GPUs");
+    require(!word.writeValue.flags, "flags must be 0: CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER is for other GPUs");
   } else if (!is_wait(word)) {
-    require(word.operation == CU_STREAM_MEM_OP_BARRIER, CUDA_ERROR_INVALID_VALUE,
-            "operation is no wait, write or barrier");
-    require(word.memoryBarrier.flags <= CU_STREAM_MEMORY_BARRIER_TYPE_GPU, CUDA_ERROR_INVALID_VALUE,
-            "there are no such flags");
+    require(word.operation == CU_STREAM_MEM_OP_BARRIER, "operation is no wait, write or barrier");
+    require(word.memoryBarrier.flags <= CU_STREAM_MEMORY_BARRIER_TYPE_GPU, "there are no such flags");
     return;
   }
-  require(word.waitValue.address % size_of(word) == 0, CUDA_ERROR_INVALID_VALUE, "addr is not aligned to the word");
+  require(word.waitValue.address % size_of(word) == 0, "addr is not aligned to the word");
 }
 
 Word wait(CUstreamBatchMemOpType type, CUdeviceptr address, cuuint64_t value, unsigned flags) {
@@ -148,10 +144,10 @@ CUgraphNodeParams node_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS* given) {
 SharedWork words_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& given) {
   constexpr unsigned most = 255;
   require_non_null(given.ctx, "ctx");
-  require(!given.flags, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+  require(!given.flags, "flags must be 0");
   if (given.count && !given.paramArray) log_crash("paramArray is null");
   if (given.count) require_non_null(given.paramArray, "paramArray");
-  require(given.count <= most, CUDA_ERROR_INVALID_VALUE, "count is at most 255");
+  require(given.count <= most, "count is at most 255");
   const CUdevice device = checked(given.ctx)->device;
   const auto words = std::make_shared<Words>(given.paramArray, given.paramArray + given.count);
   for (const Word& word : *words) check(word);
@@ -213,7 +209,7 @@ CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NOD
     require_non_null(nodeParams_out, "nodeParams_out");
     const MutexLock held(graphs().lock);
     const CUgraphNodeParams& given = checked(hNode)->work->given;
-    require(given.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CUDA_ERROR_INVALID_VALUE, "the node is of another type");
+    require(given.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, "the node is of another type");
     *nodeParams_out = {given.memOp.ctx, given.memOp.count, given.memOp.paramArray, given.memOp.flags};
   });
 }

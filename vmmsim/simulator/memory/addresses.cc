@@ -158,14 +158,13 @@ bool are_ours(uint64_t address) {
 
 uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long long reserved_flags) {
   const auto guard = lock_process();
-  if (reserved_flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+  if (reserved_flags) refuse("flags must be 0");
   if (size == 0 || size % page_size)
-    refuse(CUDA_ERROR_INVALID_VALUE, "size is " + std::to_string(size) + ": make it a multiple of 2 MiB, and not 0");
+    refuse("size is " + std::to_string(size) + ": make it a multiple of 2 MiB, and not 0");
   if (alignment & (alignment - 1) || alignment >> 48)
-    refuse(CUDA_ERROR_INVALID_VALUE, "alignment is " + std::to_string(alignment) + ": make it a power of two, or 0");
+    refuse("alignment is " + std::to_string(alignment) + ": make it a power of two, or 0");
   if (hint % page_size || (alignment && hint % alignment))
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "addr, the address wished for, must be a multiple of 2 MiB and of alignment, or 0");
+    refuse("addr, the address wished for, must be a multiple of 2 MiB and of alignment, or 0");
   constexpr uint64_t limit = end_of_addresses;
   if (size >= limit || hint >= limit || hint + size > limit || alignment >= limit / 2)
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "a process has 2^47 bytes of addresses: size, addr or alignment asks for more");
@@ -187,15 +186,13 @@ void free_reservation(uint64_t address, size_t size) {
   Process& p = process();
   const auto found = find_containing(p.reservations, address);
   if (found == p.reservations.end() || address - found->first >= found->second.size)
-    refuse(CUDA_ERROR_INVALID_VALUE, "ptr: nothing is reserved at " + hexadecimal(address) + ", or it was freed");
+    refuse("ptr: nothing is reserved at " + hexadecimal(address) + ", or it was freed");
   if (found->first != address || found->second.size != size)
-    refuse(CUDA_ERROR_INVALID_VALUE, "the reservation there has " + std::to_string(found->second.size) +
-                                         " bytes from " + hexadecimal(found->first) +
-                                         " on: free all of it, as it was reserved");
+    refuse("the reservation there has " + std::to_string(found->second.size) + " bytes from " +
+           hexadecimal(found->first) + " on: free all of it, as it was reserved");
   const auto last = find_containing(p.mappings, address + size - 1);
   if (last != p.mappings.end() && last->first + last->second.size > address)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "memory is mapped there, for instance at " + hexadecimal(last->first) + ": unmap it first (cuMemUnmap)");
+    refuse("memory is mapped there, for instance at " + hexadecimal(last->first) + ": unmap it first (cuMemUnmap)");
   p.reservations.erase(found);
   record_freed(address, size, "given back");
   give_back_unused(address);

@@ -12,16 +12,14 @@ namespace {
 const Mapping& shareable_at(uint64_t address) REQUIRES(process_lock) {
   const Mapping* const mapping = mapping_at(address);
   if (!mapping)
-    refuse(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at " + hexadecimal(address) +
-                                         ": map memory there first, or "
-                                         "leave it out of the range");
+    refuse("nothing is mapped at " + hexadecimal(address) + ": map memory there first, or leave it out of the range");
   const bool is_on_gpu = mapping->record != invalid_index && device_of(ledger().record[mapping->record].gpu) >= 0;
   if (!is_on_gpu || mapping->kind == Range::multicast_range)
-    refuse(CUDA_ERROR_INVALID_VALUE, "what lies at " + hexadecimal(address) + " is not memory of a GPU");
+    refuse("what lies at " + hexadecimal(address) + " is not memory of a GPU");
   if (ledger().record[mapping->record].compression)
     refuse(CUDA_ERROR_UNKNOWN, "the memory at " + hexadecimal(address) + " is compressed: create it without");
   if (mapping->kind != Range::vmm && allocation_with(address) == process().allocations.end())
-    refuse(CUDA_ERROR_INVALID_VALUE, "no memory was allocated at " + hexadecimal(address) + ", or it was freed");
+    refuse("no memory was allocated at " + hexadecimal(address) + ", or it was freed");
   return *mapping;
 }
 
@@ -32,7 +30,7 @@ std::vector<uint32_t> records_of(uint64_t address, uint64_t end) REQUIRES(proces
     if (!all.empty() && mapping_at(address)->kind != Range::vmm && !mapping_at(at)) break;
     const Mapping& mapping = shareable_at(at);
     if (!all.empty() && ledger().record[mapping.record].gpu != ledger().record[all[0]].gpu)
-      refuse(CUDA_ERROR_INVALID_VALUE, "the memory from " + hexadecimal(at) + " on is another GPU's");
+      refuse("the memory from " + hexadecimal(at) + " on is another GPU's");
     all.push_back(mapping.record);
     at = mapping.base + mapping.size;
   }
@@ -47,14 +45,14 @@ int export_dma_buf(uint64_t address, size_t size, unsigned long long flags) {
     refuse(CUDA_ERROR_NOT_SUPPORTED, "this GPU has no dma-bufs: ask for CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED first");
   const uint64_t host_page = uint64_t(sysconf(_SC_PAGESIZE)), end = address + size;
   if (!size || size % host_page || address % host_page || end < address || end > uint64_t(1) << address_bits)
-    refuse(CUDA_ERROR_INVALID_VALUE, "dptr and size: make both multiples of the host's page, " +
-                                         std::to_string(host_page) + " bytes, and size not 0");
+    refuse("dptr and size: make both multiples of the host's page, " + std::to_string(host_page) +
+           " bytes, and size not 0");
   const std::vector<uint32_t> records = records_of(address, end);
   if (flags & 1)
     refuse(CUDA_ERROR_NOT_SUPPORTED,
            "CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE is for GPUs that their host reaches "
            "by more than PCIe: make flags 0");
-  if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+  if (flags) refuse("flags must be 0");
   const int fd = export_dma_buf(records, size);
   process().exported[fd] = current_call();
   return fd;

@@ -74,8 +74,8 @@ CUmemLocation of_whole_gpu(CUmemLocation location) {
   uint8_t parts[sizeof location.id];
   std::memcpy(parts, &location.id, sizeof parts);
   if (parts[1])
-    refuse(CUDA_ERROR_INVALID_VALUE, "prop: location.localized.localityDomainId is " + std::to_string(parts[1]) +
-                                         ": CU_DEVICE_ATTRIBUTE_LOCALITY_DOMAIN_COUNT is 1");
+    refuse("prop: location.localized.localityDomainId is " + std::to_string(parts[1]) +
+           ": CU_DEVICE_ATTRIBUTE_LOCALITY_DOMAIN_COUNT is 1");
   location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   location.id = parts[0];
   return location;
@@ -87,40 +87,33 @@ int owner_asked_for(const CUmemAllocationProp& properties) {
   int owner = host_of_node();
   if (to_gpu) owner = gpu_of(location.id);
   else if (location.type != CU_MEM_LOCATION_TYPE_HOST && location.type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "prop: location.type is " + std::to_string(location.type) +
-               ": for memory of a GPU make it CU_MEM_LOCATION_TYPE_DEVICE, and location.id its CUdevice");
+    refuse("prop: location.type is " + std::to_string(location.type) +
+           ": for memory of a GPU make it CU_MEM_LOCATION_TYPE_DEVICE, and location.id its CUdevice");
   else if (location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && location.id != 0)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "prop: location.id is " + std::to_string(location.id) + ": the host has NUMA node 0 only");
+    refuse("prop: location.id is " + std::to_string(location.id) + ": the host has NUMA node 0 only");
   if (properties.type != CU_MEM_ALLOCATION_TYPE_PINNED)
-    refuse(CUDA_ERROR_INVALID_VALUE, "prop: type is " + std::to_string(properties.type) +
-                                         ": make it CU_MEM_ALLOCATION_TYPE_PINNED, the only one there is");
+    refuse("prop: type is " + std::to_string(properties.type) +
+           ": make it CU_MEM_ALLOCATION_TYPE_PINNED, the only one there is");
   const auto& flags = properties.allocFlags;
   if (flags.compressionType > CU_MEM_ALLOCATION_COMP_GENERIC)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "prop: allocFlags.compressionType must be CU_MEM_ALLOCATION_COMP_NONE or _GENERIC, 0 or 1");
+    refuse("prop: allocFlags.compressionType must be CU_MEM_ALLOCATION_COMP_NONE or _GENERIC, 0 or 1");
   if (flags.reserved[0] || flags.reserved[1] || flags.reserved[2])  // the driver does not look at the fourth
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "prop: allocFlags.reserved is not all 0: begin with CUmemAllocationProp prop = {}");
-  if (properties.win32HandleMetaData)
-    refuse(CUDA_ERROR_INVALID_VALUE, "prop: win32HandleMetaData must be null: it is for Windows");
+    refuse("prop: allocFlags.reserved is not all 0: begin with CUmemAllocationProp prop = {}");
+  if (properties.win32HandleMetaData) refuse("prop: win32HandleMetaData must be null: it is for Windows");
   check_handle_types(properties.requestedHandleTypes);
   if (location.type == CU_MEM_LOCATION_TYPE_HOST && properties.requestedHandleTypes)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "prop: memory of the host that is on no particular NUMA node cannot be exported: make requestedHandleTypes "
-           "0, or location.type CU_MEM_LOCATION_TYPE_HOST_NUMA");
+    refuse(
+        "prop: memory of the host that is on no particular NUMA node cannot be exported: make requestedHandleTypes 0, "
+        "or location.type CU_MEM_LOCATION_TYPE_HOST_NUMA");
   if (!to_gpu && (flags.compressionType || flags.gpuDirectRDMACapable))
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "prop: memory of the host has neither compression nor GPUDirect RDMA: make allocFlags.compressionType and "
-           "allocFlags.gpuDirectRDMACapable 0");
+    refuse(
+        "prop: memory of the host has neither compression nor GPUDirect RDMA: make allocFlags.compressionType and "
+        "allocFlags.gpuDirectRDMACapable 0");
   if (flags.usage & CU_MEM_CREATE_USAGE_TILE_POOL &&
       (properties.requestedHandleTypes || flags.compressionType || flags.gpuDirectRDMACapable))
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "prop: allocFlags.usage asks for a tile pool, which has no handle type, compression or GPUDirect RDMA");
+    refuse("prop: allocFlags.usage asks for a tile pool, which has no handle type, compression or GPUDirect RDMA");
   if (flags.usage & CU_MEM_CREATE_USAGE_HW_DECOMPRESS && flags.compressionType)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "prop: allocFlags.usage asks for hardware decompression, which compressed memory has not");
+    refuse("prop: allocFlags.usage asks for hardware decompression, which compressed memory has not");
   return owner;
 }
 
@@ -144,7 +137,7 @@ void need_fabric() {
 
 void check_handle_types(unsigned requested) {  // bits that are no type are let through, as the driver does
   if (requested & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT))
-    refuse(CUDA_ERROR_INVALID_VALUE, "the handle types ask for handles of Windows, which this system does not have");
+    refuse("the handle types ask for handles of Windows, which this system does not have");
   if (requested & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && !machine().fd_handles)
     refuse(CUDA_ERROR_NOT_SUPPORTED,
            "memory of this GPU cannot be exported as a file descriptor: ask for "
@@ -179,7 +172,7 @@ CUmemAllocationProp properties_of(const AllocationHandle& referent) {
 std::shared_ptr<AllocationHandle> named(Handle handle) {
   const auto found = process().handles.find(handle);
   if (found == process().handles.end())
-    refuse(CUDA_ERROR_INVALID_VALUE, hexadecimal(handle) + " is not a handle of this process, or it was released");
+    refuse(hexadecimal(handle) + " is not a handle of this process, or it was released");
   return found->second;
 }
 
@@ -212,17 +205,16 @@ void forget_if_unused(const std::shared_ptr<AllocationHandle>& referent) {
 size_t granularity(const CUmemAllocationProp&, CUmemAllocationGranularity_flags option) {
   const auto guard = lock_process();
   if (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
-    refuse(CUDA_ERROR_INVALID_VALUE, "option must be CU_MEM_ALLOC_GRANULARITY_MINIMUM or _RECOMMENDED, 0 or 1");
+    refuse("option must be CU_MEM_ALLOC_GRANULARITY_MINIMUM or _RECOMMENDED, 0 or 1");
   if (!machine().vmm) refuse(CUDA_ERROR_NOT_SUPPORTED, no_vmm);
   return machine().granularity;  // whatever the properties are
 }
 
 Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long long flags) {
   const auto guard = lock_process();
-  if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+  if (flags) refuse("flags must be 0");
   if (size == 0 || size % machine().granularity)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "size is " + std::to_string(size) + ": round it up to the granularity, " + in_mib(machine().granularity));
+    refuse("size is " + std::to_string(size) + ": round it up to the granularity, " + in_mib(machine().granularity));
   if (!machine().vmm) refuse(CUDA_ERROR_NOT_SUPPORTED, no_vmm);
   const int owner = owner_asked_for(properties);
   const uint32_t number = take_memory(owner, size);
@@ -246,9 +238,7 @@ Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long 
 void release(Handle handle) {
   const auto guard = lock_process();
   const auto referent = named(handle);
-  if (!referent->references)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "all references of the handle are released: its memory lives until it is unmapped");
+  if (!referent->references) refuse("all references of the handle are released: its memory lives until it is unmapped");
   --referent->references;
   forget_if_unused(referent);
   change("release", {{"handle", hexadecimal(handle)}});
@@ -258,8 +248,7 @@ CUmemAllocationProp properties(Handle handle) {
   const auto guard = lock_process();
   const auto referent = named(handle);
   const Record& record = record_of(*referent);
-  if (record.kind == Record::multicast)
-    refuse(CUDA_ERROR_INVALID_VALUE, "the handle is a multicast object's, not memory's");
+  if (record.kind == Record::multicast) refuse("the handle is a multicast object's, not memory's");
   CUmemAllocationProp properties = properties_of(*referent);
   properties.allocFlags.usage = 0;  // the driver does not tell
   return properties;
@@ -268,12 +257,10 @@ CUmemAllocationProp properties(Handle handle) {
 Handle retain(uint64_t address) {
   const auto guard = lock_process();
   const Mapping* const mapping = mapping_at(address);
-  if (!mapping || !mapping->referent)
-    refuse(CUDA_ERROR_INVALID_VALUE, "no memory of cuMemCreate is mapped at " + hexadecimal(address));
+  if (!mapping || !mapping->referent) refuse("no memory of cuMemCreate is mapped at " + hexadecimal(address));
   if (!is_reserved(address))
-    refuse(CUDA_ERROR_INVALID_VALUE, hexadecimal(address) +
-                                         " is in a mapping, but past the end of the reservation "
-                                         "that it begins in: ask with its first address");
+    refuse(hexadecimal(address) +
+           " is in a mapping, but past the end of the reservation that it begins in: ask with its first address");
   ++mapping->referent->references;
   change("retain", {{"handle", hexadecimal(mapping->referent->handle)}});
   return mapping->referent->handle;
@@ -282,13 +269,12 @@ Handle retain(uint64_t address) {
 // --- Sharing --------------------------------------------------------------------------------------------------------
 static std::shared_ptr<AllocationHandle> exportable(Handle handle, unsigned type, const char* type_name,
                                                     unsigned long long flags) REQUIRES(process_lock) {
-  if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+  if (flags) refuse("flags must be 0");
   const auto referent = named(handle);
-  if (referent->imported)
-    refuse(CUDA_ERROR_INVALID_VALUE, "the handle is an import: only the process that made the memory can export it");
+  if (referent->imported) refuse("the handle is an import: only the process that made the memory can export it");
   if (!(record_of(*referent).handle_types & type))
-    refuse(CUDA_ERROR_INVALID_VALUE, std::string("the handle was made without ") + type_name +
-                                         ": cuMemCreate needs it in prop's requestedHandleTypes");
+    refuse(std::string("the handle was made without ") + type_name +
+           ": cuMemCreate needs it in prop's requestedHandleTypes");
   return referent;
 }
 
@@ -317,8 +303,7 @@ CUmemFabricHandle export_fabric(Handle handle, unsigned long long flags) {
 Handle import_fd(intptr_t number) {
   wait_for_maker(record_of_descriptor(static_cast<int>(number)));
   const auto guard = lock_process();
-  if (number == 0)
-    refuse(CUDA_ERROR_INVALID_VALUE, "osHandle is null: descriptor 0 cannot be imported, make another of it (dup)");
+  if (number == 0) refuse("osHandle is null: descriptor 0 cannot be imported, make another of it (dup)");
   const int fd = static_cast<int>(number);  // the driver, too, looks at 32 bits
   const uint32_t record = exported_record(fd);
   if (record == invalid_index && number != fd)
@@ -347,18 +332,16 @@ Handle import_fabric(const CUmemFabricHandle& handle) {
   const CUmemFabricHandle whole = fabric_handle(contents);
   if (contents.magic != fabric_magic || contents.token != ledger().token || contents.record >= max_records ||
       std::memcmp(&handle, &whole, sizeof whole) != 0)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "these 64 bytes are not a fabric handle of this machine: have all of them "
-           "arrived, and in their order?");
+    refuse("these 64 bytes are not a fabric handle of this machine: have all of them arrived, and in their order?");
   wait_for_maker(contents.record);
   const auto guard = lock_process();
   {
     LedgerLock locked;
     const Record& record = ledger().record[contents.record];
     if (record.kind == Record::unused || record.key != contents.key || !(is_held(contents.record) || record.bindings))
-      refuse(CUDA_ERROR_INVALID_VALUE,
-             "the memory of this fabric handle is gone: its last holder let it go. The handle itself holds nothing: "
-             "release the memory (cuMemRelease) after the import");
+      refuse(
+          "the memory of this fabric handle is gone: its last holder let it go. The handle itself holds nothing: "
+          "release the memory (cuMemRelease) after the import");
     acquire_record(contents.record);
   }
   return import(contents.record);

@@ -112,9 +112,9 @@ Range take_from_owner(uint64_t address, std::initializer_list<Range::Kind> kinds
                     std::find(kinds.begin(), kinds.end(), found->second.kind) != kinds.end() &&
                     (found->second.opened > 0) == opened;
   if (!fits)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "no memory that this call frees begins at this address: was it freed before? What cuMemMap mapped is "
-           "unmapped (cuMemUnmap), its handle released (cuMemRelease), and its addresses freed (cuMemAddressFree)");
+    refuse(
+        "no memory that this call frees begins at this address: was it freed before? What cuMemMap mapped is unmapped "
+        "(cuMemUnmap), its handle released (cuMemRelease), and its addresses freed (cuMemAddressFree)");
   const Range taken = *find_locked(address);
   found->second.is_taken = true;
   return taken;

@@ -35,7 +35,7 @@ void write_entries_of(uint32_t record) REQUIRES(process_lock) {
 
 // The mappings within a range, which may not cut any. Refuses.
 std::vector<Mapping*> mappings_within(uint64_t address, uint64_t size) REQUIRES(process_lock) {
-  if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0: make it that of one or more whole mappings");
+  if (size == 0) refuse("size is 0: make it that of one or more whole mappings");
   std::vector<Mapping*> within;
   auto& mappings = process().mappings;
   auto each = find_containing(mappings, address);
@@ -43,10 +43,10 @@ std::vector<Mapping*> mappings_within(uint64_t address, uint64_t size) REQUIRES(
   for (; each != mappings.end() && (each->first < address || each->first - address < size); ++each) {
     Mapping& mapping = each->second;
     if (mapping.kind != Range::vmm && mapping.kind != Range::multicast_range)
-      refuse(CUDA_ERROR_INVALID_VALUE, "the memory at " + hexadecimal(each->first) + " was not mapped by cuMemMap");
+      refuse("the memory at " + hexadecimal(each->first) + " was not mapped by cuMemMap");
     if (each->first < address || mapping.size > size - (each->first - address))
-      refuse(CUDA_ERROR_INVALID_VALUE, "the range cuts the mapping from " + range(each->first, mapping.size) +
-                                           ": only whole mappings can be named, so let it begin and end where they do");
+      refuse("the range cuts the mapping from " + range(each->first, mapping.size) +
+             ": only whole mappings can be named, so let it begin and end where they do");
     within.push_back(&mapping);
   }
   return within;
@@ -109,12 +109,10 @@ void open_to_gpu(Mapping& mapping, CUdevice device, unsigned flags) REQUIRES(pro
   if (!fails) return;
   write_entries(mapping);
   if (is_second) refuse(CUDA_ERROR_UNKNOWN, std::string(opened_anew) + still);
-  refuse(CUDA_ERROR_INVALID_VALUE,
-         "the memory at " + hexadecimal(mapping.base) +
-             " was created with gpuDirectRDMACapable and mapped more than "
-             "once, and its first mapping was unmapped: the driver opens it to no other GPU any more. Unmap all of its "
-             "mappings, then map it anew" +
-             still);
+  refuse("the memory at " + hexadecimal(mapping.base) +
+         " was created with gpuDirectRDMACapable and mapped more than once, and its first mapping was unmapped: the "
+         "driver opens it to no other GPU any more. Unmap all of its mappings, then map it anew" +
+         still);
 }
 
 // Does to one mapping what descriptors say that have been looked at. Where it refuses, what stands before is done.
@@ -138,8 +136,7 @@ void check_part(uint64_t offset, uint64_t size, uint64_t whole, uint64_t multica
                                          "from its start only: make offset 0, and size at most " +
                                          std::to_string(whole));
   if (multicast_granule && size % multicast_granule)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "size is " + std::to_string(size) + ": make it a multiple of " + in_mib(multicast_granule));
+    refuse("size is " + std::to_string(size) + ": make it a multiple of " + in_mib(multicast_granule));
 }
 
 }  // namespace
@@ -214,28 +211,26 @@ void remove_mapping(uint64_t base) {
 void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned long long flags) {
   const auto guard = lock_process();
   auto check = [&]() REQUIRES(process_lock) {
-    if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
-    if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "size is 0: make it that of the allocation");
+    if (flags) refuse("flags must be 0");
+    if (size == 0) refuse("size is 0: make it that of the allocation");
     const auto referent = named(handle);
-    if (!address) refuse(CUDA_ERROR_INVALID_VALUE, "ptr is null: reserve addresses first (cuMemAddressReserve)");
+    if (!address) refuse("ptr is null: reserve addresses first (cuMemAddressReserve)");
     if (record_of(*referent).usage & CU_MEM_CREATE_USAGE_TILE_POOL)
-      refuse(CUDA_ERROR_INVALID_VALUE,
-             "the memory was created as a tile pool (allocFlags.usage), for sparse arrays "
-             "alone: create it without, to map it at an address");
+      refuse(
+          "the memory was created as a tile pool (allocFlags.usage), for sparse arrays alone: create it without, to "
+          "map it at an address");
     const uint64_t whole = record_of(*referent).size;
     const bool is_memory = record_of(*referent).kind != Record::multicast;
     const uint64_t unit = is_memory ? machine().granularity : machine().multicast_granularity;
     check_part(offset, size, whole, is_memory ? 0 : unit);
-    if (address % unit)
-      refuse(CUDA_ERROR_INVALID_VALUE, "ptr is " + hexadecimal(address) + ": make it a multiple of " + in_mib(unit));
+    if (address % unit) refuse("ptr is " + hexadecimal(address) + ": make it a multiple of " + in_mib(unit));
     // The driver does not look where the reservation ends: a range may go on in the next one.
     if (!is_reserved(address) || address + size > uint64_t(1) << address_bits)
-      refuse(CUDA_ERROR_INVALID_VALUE,
-             "ptr: nothing is reserved at " + hexadecimal(address) + ": reserve it first (cuMemAddressReserve)");
+      refuse("ptr: nothing is reserved at " + hexadecimal(address) + ": reserve it first (cuMemAddressReserve)");
     const auto last = find_containing(process().mappings, address + size - 1);
     if (last != process().mappings.end() && last->first + last->second.size > address)
-      refuse(CUDA_ERROR_INVALID_VALUE, "memory is mapped already from " + range(last->first, last->second.size) +
-                                           ": unmap it first, or take other addresses");
+      refuse("memory is mapped already from " + range(last->first, last->second.size) +
+             ": unmap it first, or take other addresses");
     if (!referent->opened_anew.empty()) refuse(CUDA_ERROR_UNKNOWN, opened_anew);
     return referent;
   };
@@ -263,8 +258,7 @@ void unmap(uint64_t address, size_t size) {
   const auto guard = lock_process();
   const auto within = mappings_within(address, size);
   if (!is_reserved(address))
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "ptr: nothing is reserved at " + hexadecimal(address) + ": give an address where cuMemMap mapped something");
+    refuse("ptr: nothing is reserved at " + hexadecimal(address) + ": give an address where cuMemMap mapped something");
   for (const Mapping* mapping : within) {
     const uint64_t base = mapping->base, bytes = mapping->size;
     remove_mapping(base);
@@ -275,13 +269,12 @@ void unmap(uint64_t address, size_t size) {
 
 void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> descriptors) {
   const auto guard = lock_process();
-  if (descriptors.empty()) refuse(CUDA_ERROR_INVALID_VALUE, "count is 0: give one access descriptor at least");
+  if (descriptors.empty()) refuse("count is 0: give one access descriptor at least");
   const auto within = mappings_within(address, size);
   // It may have holes: then the call succeeds, and what is behind the first hole keeps its rights, as on the H200.
   if (within.empty() || within.front()->base != address || within.back()->base + within.back()->size != address + size)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "the range from " + range(address, size) +
-               " does not begin and end with a mapping: map memory there first (cuMemMap), or leave the rest out");
+    refuse("the range from " + range(address, size) +
+           " does not begin and end with a mapping: map memory there first (cuMemMap), or leave the rest out");
   // All descriptors are looked at before anything is changed. Whether memory can be opened so shows only mapping by
   // mapping: what stands before the one that cannot be has been changed then, as on the H200.
   for (size_t i = 0; i < descriptors.size(); ++i) {
@@ -291,24 +284,20 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
     const bool to_host = is_host(location);
     if (!to_host && (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 ||
                      size_t(location.id) >= visible_gpus().size()))
-      refuse(CUDA_ERROR_INVALID_VALUE,
-             named +
-                 "'s location is no GPU of this process: set location.type to CU_MEM_LOCATION_TYPE_DEVICE and "
-                 "location.id to a CUdevice, of which there are " +
-                 std::to_string(visible_gpus().size()) + ", from 0 on; its location.id is " +
-                 std::to_string(location.id));
+      refuse(named +
+             "'s location is no GPU of this process: set location.type to CU_MEM_LOCATION_TYPE_DEVICE and location.id "
+             "to a CUdevice, of which there are " +
+             std::to_string(visible_gpus().size()) + ", from 0 on; its location.id is " + std::to_string(location.id));
     if (each.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && each.flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
         each.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-      refuse(CUDA_ERROR_INVALID_VALUE,
-             named + "'s flags must be CU_MEM_ACCESS_FLAGS_PROT_NONE, _READ or _READWRITE (0, 1 or 3)");
+      refuse(named + "'s flags must be CU_MEM_ACCESS_FLAGS_PROT_NONE, _READ or _READWRITE (0, 1 or 3)");
     const int gpu = to_host ? -1 : visible_gpus()[size_t(location.id)];
     for (const Mapping* mapping : within) {
       const Record& record = ledger().record[mapping->record];
       if (to_host || is_on_host(*mapping)) continue;
       if (mapping->kind == Range::multicast_range) {
         if (!(record.team[gpu / 64] >> gpu % 64 & 1))
-          refuse(CUDA_ERROR_INVALID_VALUE,
-                 "GPU " + std::to_string(location.id) + " is not of the multicast object's team");
+          refuse("GPU " + std::to_string(location.id) + " is not of the multicast object's team");
       } else if (record.gpu != gpu && !machine().reaches(gpu, record.gpu)) {
         refuse(CUDA_ERROR_INVALID_DEVICE, "GPU " + std::to_string(location.id) + " cannot reach the memory of " +
                                               owner_name(record.gpu) + ": ask cuDeviceCanAccessPeer first");
@@ -325,15 +314,14 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
 
 unsigned long long get_access(const CUmemLocation& location, uint64_t address) {
   const auto guard = lock_process();
-  if (!address) refuse(CUDA_ERROR_INVALID_VALUE, "ptr is null");
+  if (!address) refuse("ptr is null");
   if (!is_host(location) && location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     refuse(CUDA_ERROR_INVALID_DEVICE, "location.type is neither CU_MEM_LOCATION_TYPE_DEVICE nor one of the host");
   if (!is_host(location)) gpu_of(location.id);
   const Mapping* const mapping = mapping_at(address);
   if (mapping && !mapping->referent && allocation_with(address) != process().allocations.end())
     return CU_MEM_ACCESS_FLAGS_PROT_NONE;  // of ordinary memory, whoever may touch it: as on the H200
-  if (!mapping || !mapping->referent)
-    refuse(CUDA_ERROR_INVALID_VALUE, "ptr: cuMemMap has mapped nothing at " + hexadecimal(address));
+  if (!mapping || !mapping->referent) refuse("ptr: cuMemMap has mapped nothing at " + hexadecimal(address));
   // Where the host has no right, the driver tells of CU_MEM_LOCATION_TYPE_HOST the right of GPU 0.
   if (location.type == CU_MEM_LOCATION_TYPE_HOST && !mapping->host_access && !mapping->access.empty())
     return mapping->access[0];

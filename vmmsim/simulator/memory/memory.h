@@ -27,6 +27,7 @@ struct Refused {
   std::optional<uint64_t> address = {};  // that a GPU may not touch so, if this is the reason
 };
 [[noreturn]] inline void refuse(CUresult error, const std::string& why) { throw Refused{error, why}; }
+[[noreturn]] inline void refuse(const std::string& why) { refuse(CUDA_ERROR_INVALID_VALUE, why); }
 
 // Errors that came with CUDA 13.4: older headers lack their names.
 constexpr auto multicast_resource_full = CUresult(47), fabric_not_ready = CUresult(919);

@@ -109,8 +109,7 @@ bool is_hopeless(uint32_t object) REQUIRES(process_lock) {
 
 const Record& object_named(Handle handle) REQUIRES(process_lock) {
   const Record& object = record_of(*named(handle));
-  if (object.kind != Record::multicast)
-    refuse(CUDA_ERROR_INVALID_VALUE, "the handle is memory's, not a multicast object's");
+  if (object.kind != Record::multicast) refuse("the handle is memory's, not a multicast object's");
   return object;
 }
 uint32_t number_of(const Record& record) { return static_cast<uint32_t>(&record - ledger().record); }
@@ -122,23 +121,20 @@ void check(const CUmulticastObjectProp& properties) {
     refuse(CUDA_ERROR_NOT_SUPPORTED,
            "this GPU has no multicast: ask for CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED first");
   need_fabric();
-  if (properties.flags) refuse(CUDA_ERROR_INVALID_VALUE, "prop: flags must be 0");
+  if (properties.flags) refuse("prop: flags must be 0");
   if (properties.numDevices < 2)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "prop: numDevices is " + std::to_string(properties.numDevices) + ": a team has two GPUs at least");
+    refuse("prop: numDevices is " + std::to_string(properties.numDevices) + ": a team has two GPUs at least");
   if (properties.numDevices > gpus())
-    refuse(CUDA_ERROR_INVALID_VALUE, "prop: numDevices is " + std::to_string(properties.numDevices) + ": there are " +
-                                         std::to_string(gpus()) + " GPUs");
+    refuse("prop: numDevices is " + std::to_string(properties.numDevices) + ": there are " + std::to_string(gpus()) +
+           " GPUs");
   check_handle_types(static_cast<unsigned>(properties.handleTypes));
 }
 
 void check_range(const char* what, uint64_t offset, uint64_t size, uint64_t whole) {
   if (offset % minimum() || size % minimum() || size == 0)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "offsets and sizes are multiples of the granularity, " + in_mib(minimum()) + ", and the size is not 0");
+    refuse("offsets and sizes are multiples of the granularity, " + in_mib(minimum()) + ", and the size is not 0");
   if (offset > whole || size > whole - offset)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           std::string("offset and size go past the end of the ") + what + ", " + std::to_string(whole) + " bytes");
+    refuse(std::string("offset and size go past the end of the ") + what + ", " + std::to_string(whole) + " bytes");
 }
 
 // Binds memory once the team is complete. What `find` returns may have gone in the meantime, so it is found again.
@@ -183,17 +179,15 @@ template <class Find>
 void bind(Handle handle, TeamGpu named_gpu, uint64_t offset, uint64_t size, unsigned long long flags, Find find) {
   const auto guard = lock_process();
   auto check_all = [&]() REQUIRES(process_lock) {
-    if (flags) refuse(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+    if (flags) refuse("flags must be 0");
     const Record& object = object_named(handle);
     Memory found = find();
     const Record& memory = ledger().record[found.record];
-    if (memory.kind != Record::physical)
-      refuse(CUDA_ERROR_INVALID_VALUE, "a multicast object cannot be bound to another");
+    if (memory.kind != Record::physical) refuse("a multicast object cannot be bound to another");
     check_range("multicast object", offset, size, object.size);
     check_range("memory", found.offset, size, found.end);
     if (object.handle_types && !memory.handle_types)
-      refuse(CUDA_ERROR_INVALID_VALUE,
-             "the object can be shared, so the memory must have been made with a handle type too");
+      refuse("the object can be shared, so the memory must have been made with a handle type too");
     return found;
   };
   check_all();
@@ -207,9 +201,9 @@ void bind(Handle handle, TeamGpu named_gpu, uint64_t offset, uint64_t size, unsi
     need_slot(records[object]);
     for (uint32_t b = records[object].next; b != invalid_index; b = records[b].next)
       if (records[b].gpu == gpu && offset < records[b].offset + records[b].size && records[b].offset < offset + size)
-        refuse(CUDA_ERROR_INVALID_VALUE, "memory of " + owner_name(gpu) + " is bound there already, from offset " +
-                                             std::to_string(records[b].offset) + " on, " +
-                                             std::to_string(records[b].size) + " bytes: unbind it first");
+        refuse("memory of " + owner_name(gpu) + " is bound there already, from offset " +
+               std::to_string(records[b].offset) + " on, " + std::to_string(records[b].size) +
+               " bytes: unbind it first");
     const uint32_t number = new_record(Record::binding);
     if (number == invalid_index) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a binding");
     Record& binding = records[number];
@@ -325,7 +319,7 @@ void wait_for_team(uint32_t object) {
 size_t multicast_granularity(const CUmulticastObjectProp& properties, CUmulticastGranularity_flags option) {
   const auto guard = lock_process();
   if (option != CU_MULTICAST_GRANULARITY_MINIMUM && option != CU_MULTICAST_GRANULARITY_RECOMMENDED)
-    refuse(CUDA_ERROR_INVALID_VALUE, "option must be CU_MULTICAST_GRANULARITY_MINIMUM or _RECOMMENDED, 0 or 1");
+    refuse("option must be CU_MULTICAST_GRANULARITY_MINIMUM or _RECOMMENDED, 0 or 1");
   check(properties);
   return option == CU_MULTICAST_GRANULARITY_MINIMUM ? minimum() : std::max(minimum(), recommended);
 }
@@ -333,10 +327,10 @@ size_t multicast_granularity(const CUmulticastObjectProp& properties, CUmulticas
 Handle multicast_create(const CUmulticastObjectProp& properties) {
   const auto guard = lock_process();
   check(properties);
-  if (properties.size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "prop: size is 0");
+  if (properties.size == 0) refuse("prop: size is 0");
   if (properties.size % minimum())
-    refuse(CUDA_ERROR_INVALID_VALUE, "prop: size is " + std::to_string(properties.size) +
-                                         ": round it up to the granularity, " + in_mib(minimum()));
+    refuse("prop: size is " + std::to_string(properties.size) + ": round it up to the granularity, " +
+           in_mib(minimum()));
   uint32_t number;
   {
     const LedgerLock locked;
@@ -362,10 +356,9 @@ void multicast_add_device(Handle handle, CUdevice device) {
   Record& object = ledger().record[number_of(object_named(handle))];
   {
     const LedgerLock locked;
-    if (has(object, gpu)) refuse(CUDA_ERROR_INVALID_VALUE, "GPU " + std::to_string(device) + " is of the team already");
+    if (has(object, gpu)) refuse("GPU " + std::to_string(device) + " is of the team already");
     if (object.added == object.devices)
-      refuse(CUDA_ERROR_INVALID_VALUE,
-             "the team is complete: " + std::to_string(object.devices) + " GPUs, as it was created");
+      refuse("the team is complete: " + std::to_string(object.devices) + " GPUs, as it was created");
     for (int other = 0; other < int(gpus()); ++other)
       if (has(object, other) && clique_of_gpu(other) != clique_of_gpu(gpu))
         refuse(CUDA_ERROR_INVALID_DEVICE, "GPU " + std::to_string(device) + " is of another clique than " +
@@ -398,8 +391,7 @@ void multicast_bind_address(Handle handle, TeamGpu gpu, size_t offset, uint64_t 
     const bool is_own =
         mapping && mapping->kind == Range::ordinary && found != process().allocations.end() && !found->second.opened;
     if (!is_own)
-      refuse(CUDA_ERROR_INVALID_VALUE,
-             "no memory of cuMemCreate is mapped at " + hexadecimal(address) + ", nor is it of cuMemAlloc here");
+      refuse("no memory of cuMemCreate is mapped at " + hexadecimal(address) + ", nor is it of cuMemAlloc here");
     return Memory{mapping->record,
                   address - mapping->base,
                   found->first + found->second.size - mapping->base,
@@ -419,8 +411,7 @@ void multicast_unbind(Handle handle, CUdevice device, size_t offset, size_t size
     while (b != invalid_index && (records[b].gpu != gpu || records[b].offset != offset || records[b].size != size))
       b = records[b].next;
     if (b == invalid_index)
-      refuse(CUDA_ERROR_INVALID_VALUE,
-             "no memory of GPU " + std::to_string(device) + " was bound with this offset and this size");
+      refuse("no memory of GPU " + std::to_string(device) + " was bound with this offset and this size");
     remove_binding(b);
   }
   change("unbind", {{"handle", hexadecimal(handle)}, {"offset", offset}, {"size", size}, {"device", device}});

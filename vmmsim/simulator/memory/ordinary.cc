@@ -80,8 +80,7 @@ uint64_t room_for(CUdevice device, uint64_t size) REQUIRES(process_lock) {
 Allocations::iterator allocation_at(uint64_t address) REQUIRES(process_lock) {
   const auto found = process().allocations.find(address);
   if (found == process().allocations.end())
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           hexadecimal(address) + (mapping_at(address) && mapping_at(address)->referent
+    refuse(hexadecimal(address) + (mapping_at(address) && mapping_at(address)->referent
                                        ? " was mapped by cuMemMap: unmap it and release its handle"
                                        : " is not where ordinary memory begins, or it was freed"));
   return found;
@@ -169,7 +168,7 @@ void erase_allocation(uint64_t address) {
 uint64_t allocate(CUdevice device, size_t size, Owner owner) {
   const auto guard = lock_process();
   gpu_of(device);
-  if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "the size is 0");
+  if (size == 0) refuse("the size is 0");
   if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no GPU has " + std::to_string(size) + " bytes");
   const uint64_t small = round_up(size, smallest);
   uint64_t address = small <= small_block ? room_for(device, small) : 0;
@@ -207,7 +206,7 @@ void free_heap(uint64_t address) {
 
 void* allocate_host(size_t size, bool managed, Owner owner) {
   const auto guard = lock_process();
-  if (size == 0) refuse(CUDA_ERROR_INVALID_VALUE, "the size is 0");
+  if (size == 0) refuse("the size is 0");
   if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no host has " + std::to_string(size) + " bytes");
   const auto kind = managed ? Range::managed : Range::host;
   const uint64_t address = map_ordinary(invalid_index, round_up(size, page_size), kind);
@@ -221,7 +220,7 @@ CUipcMemHandle export_ipc(uint64_t address) {
   auto found = allocation_with(address);
   if (found == process().allocations.end()) found = allocation_at(address);
   if (found->second.kind != Range::ordinary || found->second.opened)
-    refuse(CUDA_ERROR_INVALID_VALUE, "only memory that this process made with cuMemAlloc can be shared so");
+    refuse("only memory that this process made with cuMemAlloc can be shared so");
   const Mapping& mapping = *mapping_at(found->first);
   const IpcHandle contents = {ipc_magic,
                               ledger().token,
@@ -241,15 +240,14 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle, Owner owner) {
   IpcHandle contents;
   std::memcpy(&contents, &handle, sizeof contents);
   if (contents.magic != ipc_magic || contents.token != ledger().token || contents.record >= max_records)
-    refuse(CUDA_ERROR_INVALID_VALUE, "these 64 bytes are not a memory handle of cuIpcGetMemHandle");
+    refuse("these 64 bytes are not a memory handle of cuIpcGetMemHandle");
   {
     const LedgerLock locked;
     const Record& record = ledger().record[contents.record];
     const bool is_there = record.kind == Record::physical && record.key == contents.key && is_held(contents.record);
     if (!is_there && has_ended(contents.maker))
       refuse(CUDA_ERROR_INVALID_HANDLE, "the process that made the memory has ended, and nobody else has it open");
-    if (!is_there || record.node != node())
-      refuse(CUDA_ERROR_INVALID_VALUE, "the memory of this handle was freed, or is on another node");
+    if (!is_there || record.node != node()) refuse("the memory of this handle was freed, or is on another node");
     if (record.maker == this_process())
       refuse(CUDA_ERROR_INVALID_CONTEXT, "this process made the memory: use its own pointer");
     acquire_record(contents.record);
@@ -283,7 +281,7 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle, Owner owner) {
 void close_ipc(uint64_t address) {
   const auto guard = lock_process();
   const auto found = allocation_at(address);
-  if (!found->second.opened) refuse(CUDA_ERROR_INVALID_VALUE, "the memory was not opened with cuIpcOpenMemHandle");
+  if (!found->second.opened) refuse("the memory was not opened with cuIpcOpenMemHandle");
   found->second.is_taken = false;
   if (--found->second.opened == 0) remove_allocation(found);
 }

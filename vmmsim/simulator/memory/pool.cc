@@ -66,7 +66,7 @@ Pool::Pool(CUdevice device, unsigned handle_types) : device_(device), record_(in
   const auto guard = lock_process();
   const int gpu = gpu_of(device);
   constexpr unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
-  if (handle_types & ~known) refuse(CUDA_ERROR_INVALID_VALUE, "handleTypes has bits of other types than fd and fabric");
+  if (handle_types & ~known) refuse("handleTypes has bits of other types than fd and fabric");
   check_handle_types(handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);  // fabric needs no channel yet
   if (handle_types) record_ = new_shared_pool(gpu, handle_types);
   take_room();
@@ -193,7 +193,7 @@ void Pool::map_unit(uint64_t address) {
   uint32_t other = invalid_index;
   if (is_imported_) {
     other = find_unit(record_, address - first_);
-    if (other == invalid_index) refuse(CUDA_ERROR_INVALID_VALUE, "the process that made the block has freed it");
+    if (other == invalid_index) refuse("the process that made the block has freed it");
   }
   map_pool_unit(device_, address, unit, access_, other);
   units_.insert(address);
@@ -290,8 +290,7 @@ int Pool::export_fd(CUmemAllocationHandleType type) const {
   const auto guard = lock_process();
   const bool is_one = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == CU_MEM_HANDLE_TYPE_FABRIC;
   if (!is_one || record_ == invalid_index || !(ledger().record[record_].handle_types & type))
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "the pool was made without this type of handle: cuMemPoolCreate needs it in handleTypes");
+    refuse("the pool was made without this type of handle: cuMemPoolCreate needs it in handleTypes");
   if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
     check_handle_types(type);
     refuse(CUDA_ERROR_NOT_SUPPORTED, "fabric handles of memory pools are not simulated");
@@ -305,8 +304,7 @@ int Pool::export_fd(CUmemAllocationHandleType type) const {
 CUmemPoolPtrExportData Pool::export_block(uint64_t block) const {
   const auto guard = lock_process();
   if (record_ == invalid_index)
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "the block's pool was made for this process alone: cuMemPoolCreate needs handleTypes");
+    refuse("the block's pool was made for this process alone: cuMemPoolCreate needs handleTypes");
   const SharedBlock contents = {block_magic, ledger().token, ledger().record[record_].key, block - first_,
                                 process().allocations.at(block).size};
   CUmemPoolPtrExportData exported = {};
@@ -319,17 +317,15 @@ uint64_t Pool::import_block(const CUmemPoolPtrExportData& data, Owner owner) {
   SharedBlock contents;
   std::memcpy(&contents, &data, sizeof contents);
   if (contents.magic != block_magic || contents.token != ledger().token)
-    refuse(CUDA_ERROR_INVALID_VALUE, "these 64 bytes are not what cuMemPoolExportPointer gave");
-  if (!is_imported_)
-    refuse(CUDA_ERROR_INVALID_VALUE, "the pool is this process's own: import blocks into an imported one");
-  if (contents.key != ledger().record[record_].key) refuse(CUDA_ERROR_INVALID_VALUE, "the block is of another pool");
+    refuse("these 64 bytes are not what cuMemPoolExportPointer gave");
+  if (!is_imported_) refuse("the pool is this process's own: import blocks into an imported one");
+  if (contents.key != ledger().record[record_].key) refuse("the block is of another pool");
   const uint64_t address = first_ + contents.offset, room = taken_by(contents.size);
   if (process().allocations.contains(address)) return address;  // once more, and freed once all the same
   settle();
   const auto gap = find_containing(gaps_, address);
   const bool is_free = gap != gaps_.end() && !gap->second.stream && address + room <= gap->first + gap->second.size;
-  if (!is_free)
-    refuse(CUDA_ERROR_INVALID_VALUE, "a block that had the place of this one is imported here, and not yet freed");
+  if (!is_free) refuse("a block that had the place of this one is imported here, and not yet freed");
   back(address, room);
   take_from_gap(gap, address, room);
   add_allocation(address, {contents.size, Range::pool, owner}, device_);

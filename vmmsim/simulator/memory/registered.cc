@@ -76,7 +76,7 @@ void must_be_registrable(uint64_t address, size_t size, bool is_read_only) {
   const auto guard = lock_process();
   const uint64_t end = address + size;
   auto& allocations = process().allocations;
-  if (!address || !size || end < address) refuse(CUDA_ERROR_INVALID_VALUE, "p is null, or bytesize is 0 or too large");
+  if (!address || !size || end < address) refuse("p is null, or bytesize is 0 or too large");
   if (end >> processor::address_bits)
     refuse(CUDA_ERROR_NOT_SUPPORTED,
            "a process has 2^" + std::to_string(processor::address_bits) + " bytes of addresses");
@@ -86,12 +86,11 @@ void must_be_registrable(uint64_t address, size_t size, bool is_read_only) {
            std::to_string(last->second.size) + " bytes from " + hexadecimal(last->first) +
                " on are registered already" + (last->second.made_by.empty() ? "" : ", by " + last->second.made_by));
   for (const auto& [area, area_end] : process().areas)
-    if (area < end && address < area_end)
-      refuse(CUDA_ERROR_INVALID_VALUE, "this is memory of CUDA's own, which GPUs reach as it is");
+    if (area < end && address < area_end) refuse("this is memory of CUDA's own, which GPUs reach as it is");
   if (!host_has(address / host_page * host_page, end, !is_read_only))
-    refuse(CUDA_ERROR_INVALID_VALUE,
-           "the process has no memory at some of these addresses, or may not write it: for what it may only read there "
-           "is CU_MEMHOSTREGISTER_READ_ONLY");
+    refuse(
+        "the process has no memory at some of these addresses, or may not write it: for what it may only read there is "
+        "CU_MEMHOSTREGISTER_READ_ONLY");
 }
 
 void register_host(uint64_t address, size_t size, bool is_read_only, Owner owner) {
