@@ -6,7 +6,7 @@
 
 #include <sys/mman.h>
 
-static void most() {
+SECTION("reservations, until there are no more") {
   alarm(20);
   CHECK(cudaSetDevice(0));
   CHECK(cudaFree(nullptr));
@@ -24,7 +24,4 @@ static void most() {
   std::thread([] { say("a new thread then", "runs"); }).join();
 }
 
-int main(int argc, char** argv) {
-  const Section sections[] = {{"reservations, until there are no more", most}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

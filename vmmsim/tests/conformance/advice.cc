@@ -35,7 +35,7 @@ static std::string all_of_it() {
   return all;
 }
 
-static void advices() {
+SECTION("advice") {
   set_up();
   for (int advice = 0; advice <= 7; ++advice) {
     for (const Place& each : places) {
@@ -61,7 +61,7 @@ static std::vector<Memory> memories() {
           {"pageable", CUdeviceptr(pageable), 4096},
           {"reserved", hole, 4096}};
 }
-static void other_memory() {
+SECTION("other memory") {
   set_up();
   for (const Memory& each : memories()) {
     for (const int advice : {1, 2, 3, 4, 5, 6}) {
@@ -86,7 +86,7 @@ static void other_memory() {
   }
   say("synchronize", cuStreamSynchronize(a_stream));
 }
-static void prefetches() {
+SECTION("prefetches") {
   set_up();
   for (const Place& each : places) {
     const CUresult result = cuMemPrefetchAsync(managed, MiB, each.location, 0, a_stream);
@@ -104,7 +104,7 @@ static void prefetches() {
   say("flags 1", cuMemPrefetchAsync(managed, MiB, places[0].location, 1, a_stream));
   say("the null stream", cuMemPrefetchAsync(managed, MiB, places[0].location, 0, nullptr));
 }
-static void batches() {
+SECTION("batches") {
   set_up();
   CUdeviceptr addresses[] = {managed, managed + 2 * MiB};
   size_t sizes[] = {MiB, MiB}, from[] = {0, 1};
@@ -152,7 +152,7 @@ static std::string device_address(void* address) {
   const CUresult result = cuMemHostGetDevicePointer(&found, address, 0);
   return with(result, found == CUdeviceptr(address));
 }
-static void host_flags() {
+SECTION("host flags") {
   set_up();
   for (unsigned flags = 0; flags <= 17; ++flags) {
     void* made = nullptr;
@@ -193,11 +193,4 @@ static void host_flags() {
   }
 }
 
-int main(int argc, char** argv) {
-  static constexpr Section sections[] = {{"advice", advices},
-                                         {"other memory", other_memory},
-                                         {"prefetches", prefetches},
-                                         {"batches", batches},
-                                         {"host flags", host_flags}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

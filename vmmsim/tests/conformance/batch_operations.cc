@@ -98,7 +98,7 @@ static std::vector<Asked> asks() {
           {"1000", Operations(1000, put_word(32, 80, 13))}};
 }
 
-static void in_stream() {
+SECTION("in a stream") {
   set_up();
   for (Asked& each : asks()) {
     say(each.what, cuStreamBatchMemOp(a_stream, unsigned(each.operations.size()), each.operations.data(), 0));
@@ -109,7 +109,7 @@ static void in_stream() {
   say("flags 1", cuStreamBatchMemOp(a_stream, 1, &good, 1));
 }
 
-static void captured() {
+SECTION("captured") {
   set_up();
   for (Asked& each : asks()) {
     CUgraph graph = nullptr;
@@ -134,7 +134,7 @@ static CUresult add(CUgraphNode* node, CUgraph graph, Operations& given, CUconte
   const CUDA_BATCH_MEM_OP_NODE_PARAMS parameters = {in, unsigned(given.size()), given.data(), flags};
   return cuGraphAddBatchMemOpNode(node, graph, nullptr, 0, &parameters);
 }
-static void nodes() {
+SECTION("nodes") {
   set_up();
   CUgraph graph;
   CUgraphNode node = nullptr, empty;
@@ -184,7 +184,4 @@ static void nodes() {
   say("at 0, 8", value_at(0) + ", " + value_at(8));
 }
 
-int main(int argc, char** argv) {
-  static constexpr Section sections[] = {{"in a stream", in_stream}, {"captured", captured}, {"nodes", nodes}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

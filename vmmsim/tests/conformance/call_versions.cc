@@ -127,7 +127,20 @@ void say_changes(const std::string& name, cuuint64_t flags) {
   say(name, line);
 }
 
-void arguments() {
+SECTION("before any call") {  // of this process: not even cuInit
+  for (const char* name : {"cuInit", "cuMemAlloc", "cuFoo"}) say(name, by_new(name, 13000));
+  say("by the old name", by_old("cuInit", 13000));
+}
+SECTION("all versions") {
+  for (const char* name : names) say_changes(name, CU_GET_PROC_ADDRESS_DEFAULT);
+}
+SECTION("with a thread's own default stream") {
+  for (const char* name : {"cuMemcpy", "cuMemcpyDtoDAsync", "cuMemsetD8", "cuLaunchKernel", "cuStreamGetCaptureInfo",
+                           "cuMemAllocAsync", "cuGetProcAddress", "cuMemCreate"})
+    say_changes(name, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+}
+
+SECTION("arguments") {
   for (const int version : {-1, 13000, 13001, 13009, 13010, 13020, 14000, 1 << 30})
     say("cuMemCreate, version " + std::to_string(version), by_new("cuMemCreate", version));
   for (const char* name : {"cuMemAlloc_v2", "cuGetProcAddress_v2", "cuMemcpy_ptds", "cuStreamGetCaptureInfo_v3",
@@ -144,8 +157,7 @@ void arguments() {
     for (const char* name : {"cuMemcpy", "cuMemAlloc"})
       say(std::string(name) + ", flags " + std::to_string(flags), by_new(name, 13000, flags));
 }
-
-void by_the_old_name() {
+SECTION("by the old name") {
   for (const char* name : {"cuMemAlloc", "cuMemCreate", "cuFuncSetAttribute", "cuStreamGetCaptureInfo", "cuFoo", "",
                            "cuGetProcAddress", "cuMemAlloc_v2"})
     for (const int version : {0, 2000, 9000, 13000, 13020})
@@ -154,26 +166,6 @@ void by_the_old_name() {
     say("cuMemcpy, flags " + std::to_string(flags), by_old("cuMemcpy", 13000, flags));
 }
 
-void before_any_call() {  // of this process: not even cuInit
-  for (const char* name : {"cuInit", "cuMemAlloc", "cuFoo"}) say(name, by_new(name, 13000));
-  say("by the old name", by_old("cuInit", 13000));
-}
-void all_versions() {
-  for (const char* name : names) say_changes(name, CU_GET_PROC_ADDRESS_DEFAULT);
-}
-void of_threads() {
-  for (const char* name : {"cuMemcpy", "cuMemcpyDtoDAsync", "cuMemsetD8", "cuLaunchKernel", "cuStreamGetCaptureInfo",
-                           "cuMemAllocAsync", "cuGetProcAddress", "cuMemCreate"})
-    say_changes(name, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
-}
-
 }  // namespace
 
-int main(int argc, char** argv) {
-  static const Section sections[] = {{"before any call", before_any_call},
-                                     {"all versions", all_versions},
-                                     {"with a thread's own default stream", of_threads},
-                                     {"arguments", arguments},
-                                     {"by the old name", by_the_old_name}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

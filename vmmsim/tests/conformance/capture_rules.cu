@@ -60,7 +60,7 @@ static const Named streams[] = {{"stream 0", &legacy},   {"the thread's", &per_t
 
 // --- Begin and end ---------------------------------------------------------------------------------------------------
 
-static void begins() {
+SECTION("begins") {
   for (const bool is_invalid : {false, true})
     for (const Named& each : streams)
       for (int mode = -1; mode <= 3; ++mode) {
@@ -83,7 +83,7 @@ static void begins() {
   }
 }
 
-static void ends() {
+SECTION("ends") {
   for (const auto mode : modes)
     for (const bool is_elsewhere : {false, true})
       for (const Named& each : streams) {
@@ -112,7 +112,7 @@ static void ends() {
 
 // --- Threads ---------------------------------------------------------------------------------------------------------
 
-static void threads() {
+SECTION("threads") {
   static CUdeviceptr more;
   static CUgraphExec instance;
   static CUstream made;
@@ -177,7 +177,7 @@ static std::string shape(CUgraph of) {
   return std::to_string(nodes) + " nodes, " + std::to_string(edges) + " edges";
 }
 
-static void into_graphs() {
+SECTION("into graphs") {
   const CUgraphEdgeData programmatic = {
       CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, 0, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, {}};
   static CUgraph out, copy;
@@ -227,7 +227,7 @@ static void into_graphs() {
 
 // --- Dependencies ----------------------------------------------------------------------------------------------------
 
-static void dependencies() {
+SECTION("dependencies") {
   const CUgraphEdgeData programmatic = {
       CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, 0, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, {}};
   const auto ask_update = [&](const char* what, std::vector<CUgraphNode> nodes, unsigned flags, CUstream in = nullptr,
@@ -286,10 +286,4 @@ static void dependencies() {
   cuStreamEndCapture(one, &graph);
 }
 
-static const Section parts[] = {{"begins", begins},
-                                {"ends", ends},
-                                {"threads", threads},
-                                {"into graphs", into_graphs},
-                                {"dependencies", dependencies}};
-
-int main(int argc, char** argv) { return run_parts(parts, argc, argv, set_up); }
+int main(int argc, char** argv) { return run_parts(argc, argv, set_up); }

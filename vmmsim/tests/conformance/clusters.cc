@@ -207,7 +207,7 @@ static CUresult launch(CUfunction kernel, Size grid, unsigned threads, std::vect
   return cuLaunchKernelEx(&config, kernel, arguments, nullptr);
 }
 
-static void sizes() {
+SECTION("sizes") {
   set_up();
   const struct {
     Size grid, cluster;
@@ -273,7 +273,7 @@ static void sizes() {
   say("and then", cuCtxSynchronize());
 }
 
-static void knows() {
+SECTION("what a block knows") {
   set_up();
   const CUfunction kernel = function("knows");
   CUdeviceptr out;
@@ -326,7 +326,7 @@ static std::string values(const char* ptx, unsigned blocks, unsigned size, unsig
   return told;
 }
 
-static void together() {
+SECTION("blocks together") {
   set_up();
   for (const auto& [what, ptx] : bodies)
     for (const auto& [blocks, size, threads] :
@@ -340,8 +340,12 @@ template <int k> void fault() {
   set_up();
   say(faults[k].what, values(faults[k].text, 2, 2, 32));
 }
+SECTION("a rank that is not there") { fault<0>(); }
+SECTION("such a rank alone") { fault<1>(); }
+SECTION("behind the end") { fault<2>(); }
+SECTION("not aligned") { fault<3>(); }
 
-static void occupancy() {
+SECTION("occupancy") {
   set_up();
   for (const char* const name : {"plain", "must2", "must2x2", "must9", "most4", "must", "most64", "sharing"}) {
     const CUfunction kernel = function(name);
@@ -370,7 +374,7 @@ static void occupancy() {
   }
 }
 
-static void large_clusters() {
+SECTION("large clusters") {
   set_up();
   const CUfunction kernel = function("plain");
   CHECK(cuFuncSetAttribute(kernel, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
@@ -388,27 +392,7 @@ static void large_clusters() {
       }
 }
 
-static void wrong_occupancy() {
-  set_up();
-  std::vector<CUlaunchAttribute> none, two = {cluster_of({2, 1, 1})};
-  const CUlaunchConfig config = config_of({4, 1, 1}, 32, none), in_twos = config_of({4, 1, 1}, 32, two),
-                       odd = config_of({3, 1, 1}, 32, two), empty = config_of({0, 1, 1}, 32, two),
-                       threadless = config_of({4, 1, 1}, 0, two);
-  int number = -7;
-  const CUfunction plain = function("plain");
-  say("largest cluster of null", cuOccupancyMaxPotentialClusterSize(&number, nullptr, &config));
-  say("active clusters of null", cuOccupancyMaxActiveClusters(&number, nullptr, &in_twos));
-  say("largest cluster, a size is given", cuOccupancyMaxPotentialClusterSize(&number, plain, &in_twos));
-  say("active clusters, odd grid", cuOccupancyMaxActiveClusters(&number, plain, &odd));
-  say("active clusters, empty grid", cuOccupancyMaxActiveClusters(&number, plain, &empty));
-  say("active clusters, no threads", cuOccupancyMaxActiveClusters(&number, plain, &threadless));
-  say("largest cluster to null", cuOccupancyMaxPotentialClusterSize(nullptr, plain, &config));
-  say("active clusters to null", cuOccupancyMaxActiveClusters(nullptr, plain, &in_twos));
-  say("largest cluster of no configuration", cuOccupancyMaxPotentialClusterSize(&number, plain, nullptr));
-  say("active clusters of no configuration", cuOccupancyMaxActiveClusters(&number, plain, nullptr));
-}
-
-static void attributes() {
+SECTION("attributes") {
   set_up();
   const struct {
     CUfunction_attribute what;
@@ -444,17 +428,24 @@ static void attributes() {
   say("and then", cuCtxSynchronize());
 }
 
-int main(int argc, char** argv) {
-  const Section sections[] = {{"sizes", sizes},
-                              {"what a block knows", knows},
-                              {"blocks together", together},
-                              {"a rank that is not there", fault<0>},
-                              {"such a rank alone", fault<1>},
-                              {"behind the end", fault<2>},
-                              {"not aligned", fault<3>},
-                              {"occupancy", occupancy},
-                              {"large clusters", large_clusters},
-                              {"attributes", attributes},
-                              {"wrong arguments of occupancy", wrong_occupancy}};
-  return run_sections(sections, argc, argv);
+SECTION("wrong arguments of occupancy") {
+  set_up();
+  std::vector<CUlaunchAttribute> none, two = {cluster_of({2, 1, 1})};
+  const CUlaunchConfig config = config_of({4, 1, 1}, 32, none), in_twos = config_of({4, 1, 1}, 32, two),
+                       odd = config_of({3, 1, 1}, 32, two), empty = config_of({0, 1, 1}, 32, two),
+                       threadless = config_of({4, 1, 1}, 0, two);
+  int number = -7;
+  const CUfunction plain = function("plain");
+  say("largest cluster of null", cuOccupancyMaxPotentialClusterSize(&number, nullptr, &config));
+  say("active clusters of null", cuOccupancyMaxActiveClusters(&number, nullptr, &in_twos));
+  say("largest cluster, a size is given", cuOccupancyMaxPotentialClusterSize(&number, plain, &in_twos));
+  say("active clusters, odd grid", cuOccupancyMaxActiveClusters(&number, plain, &odd));
+  say("active clusters, empty grid", cuOccupancyMaxActiveClusters(&number, plain, &empty));
+  say("active clusters, no threads", cuOccupancyMaxActiveClusters(&number, plain, &threadless));
+  say("largest cluster to null", cuOccupancyMaxPotentialClusterSize(nullptr, plain, &config));
+  say("active clusters to null", cuOccupancyMaxActiveClusters(nullptr, plain, &in_twos));
+  say("largest cluster of no configuration", cuOccupancyMaxPotentialClusterSize(&number, plain, nullptr));
+  say("active clusters of no configuration", cuOccupancyMaxActiveClusters(&number, plain, nullptr));
 }
+
+int main(int argc, char** argv) { return run_sections(argc, argv); }

@@ -67,7 +67,7 @@ static CUgraphNode add_note(CUgraph graph, CUgraphNode after, unsigned what) {
 
 // --- Handles and nodes -----------------------------------------------------------------------------------------------
 
-static void handles() {
+SECTION("handles and nodes") {
   CUgraphConditionalHandle handle = 0;
   CUgraph graph = new_graph(), other = new_graph();
   CUgraphNode node = nullptr;
@@ -107,7 +107,7 @@ static void handles() {
 // --- Bodies ----------------------------------------------------------------------------------------------------------
 
 static void CUDART_CB nothing(void*) {}
-static void bodies_may_have() {
+SECTION("bodies") {
   static cudaEvent_t event;
   CHECK(cudaEventCreate(&event));
   const auto ask_body = [&](const char* what, const std::function<CUresult(CUgraph)>& fill) {
@@ -191,7 +191,7 @@ static void bodies_may_have() {
 
 // --- The graph that has such a node ----------------------------------------------------------------------------------
 
-static void the_graph() {
+SECTION("the graph") {
   CUgraph graph = new_graph(), copy = nullptr;
   std::vector<CUgraph> bodies;
   const CUgraphConditionalHandle handle = new_handle(graph, 1);
@@ -260,7 +260,7 @@ static void ask_run(const std::string& what, CUgraph graph) {
   });
 }
 
-static void branches() {
+SECTION("branches") {
   std::vector<CUgraph> bodies;
   for (const unsigned type : {0u, 2u})
     for (const unsigned size : {1u, 2u, 3u})
@@ -289,7 +289,7 @@ static void branches() {
   ask_run("an if that sets its own value to 0", graph);
 }
 
-static void loops() {
+SECTION("loops") {
   std::vector<CUgraph> bodies, inner;
   for (const unsigned first : {0u, 1u})
     for (const unsigned limit : {1u, 3u}) {
@@ -326,12 +326,6 @@ static void loops() {
   ask_run("a handle without a default", graph);
 }
 
-static const Section parts[] = {{"handles and nodes", handles},
-                                {"bodies", bodies_may_have},
-                                {"the graph", the_graph},
-                                {"branches", branches},
-                                {"loops", loops}};
-
 static void set_up() {
   CHECK(cudaSetDevice(0));
   CHECK(cudaFree(nullptr));
@@ -343,4 +337,4 @@ static void set_up() {
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 }
 
-int main(int argc, char** argv) { return run_parts(parts, argc, argv, set_up); }
+int main(int argc, char** argv) { return run_parts(argc, argv, set_up); }

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -37,7 +39,7 @@ inline std::string listed(std::initializer_list<std::string> answers) {
   for (const std::string& each : answers) all += (all.empty() ? "" : "; ") + each;
   return all;
 }
-inline void section(const char* title) { std::printf("[%s]\n", title); }
+inline void section(const std::string& title) { std::printf("[%s]\n", title.c_str()); }
 inline std::string yes(bool it) { return it ? "yes" : "no"; }
 
 // Of the programs NAME_peers: two GPUs, one of which reaches the other.
@@ -113,21 +115,35 @@ inline std::string run_again(const std::string& first, const std::string& second
   return end_of(child);
 }
 
-// The sections of a program, each a process of its own that begins with `set_up`: [its name], its lines, how it ended.
+// SECTION("name") { ... } is a section of the program: what stands there is asked in the order of the sections.
 struct Section {
-  const char* name;
-  void (*run)();
+  std::string name;
+  std::function<void()> run;
 };
-template <size_t n>
-int run_sections(const Section (&sections)[n], int argc, char** argv, void (*set_up)() = [] {}) {
+inline std::vector<Section>& sections() {
+  static std::vector<Section> all;
+  return all;
+}
+struct AddedSection {
+  explicit AddedSection(const Section& it) { sections().push_back(it); }
+};
+#define SECTION(name) SECTION_AT(name, __LINE__)
+#define SECTION_AT(name, line) SECTION_OF(name, line)
+#define SECTION_OF(name, line)                                    \
+  static void section_##line();                                   \
+  static const AddedSection added_##line({name, section_##line}); \
+  static void section_##line()
+
+// Runs the sections, each in a process of its own that begins with `set_up`: [its name], its lines, how it ended.
+inline int run_sections(int argc, char** argv, void (*set_up)() = [] {}) {
   std::setvbuf(stdout, nullptr, _IONBF, 0);  // what was said before a crash is not lost
   if (argc > 1) {
-    for (const Section& each : sections)
-      if (argv[1] == std::string(each.name)) set_up(), each.run();
+    for (const Section& each : sections())
+      if (argv[1] == each.name) set_up(), each.run();
     return 0;
   }
   check::require_gpus(1);
-  for (const Section& each : sections) {
+  for (const Section& each : sections()) {
     section(each.name);
     say("end", run_again(each.name));
   }

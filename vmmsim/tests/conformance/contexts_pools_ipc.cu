@@ -59,7 +59,7 @@ static CUcontext make_context() {
   return context;
 }
 
-static void two_contexts() {
+SECTION("two contexts on one GPU") {
   const CUcontext a = make_context();
   CUstream stream_a, stream_b;
   CUevent event_a, event_b;
@@ -94,7 +94,7 @@ static void two_contexts() {
   say("memset then", cuMemsetD8(q, 1, page));
 }
 
-static void memory_of_a_context() {
+SECTION("the memory of a context") {
   CHECK(cudaSetDevice(0));
   CUcontext first;
   CHECK(cuCtxGetCurrent(&first));
@@ -112,7 +112,7 @@ static void memory_of_a_context() {
   say("unmap", cuMemUnmap(address, page));
 }
 
-static void variables_of_a_context() {
+SECTION("the variables of a context") {
   CHECK(cudaSetDevice(0));
   int* p;
   CHECK(cudaMalloc(&p, 4));
@@ -126,7 +126,7 @@ static void variables_of_a_context() {
   say("destroy", cuCtxDestroy(other));
 }
 
-static void vmm_after_reset() {
+SECTION("VMM memory after a reset") {
   CHECK(cudaSetDevice(0));
   const CUdeviceptr address = reserve(page);
   map_new(address, page), CHECK(cuMemsetD32(address, 9, page / 4));
@@ -142,7 +142,7 @@ static void vmm_after_reset() {
   say("free", cuMemAddressFree(address, page));
 }
 
-static void in_a_host_function() {  // it might wait for itself
+SECTION("calls in a host function") {  // it might wait for itself
   CHECK(cudaSetDevice(0));
   const CUdeviceptr address = reserve(2 * page);
   map_new(address, page);
@@ -190,20 +190,20 @@ static CUdeviceptr start_late(size_t size = page) {
   store_when_open((int*)address, 5);
   return address;
 }
-static void unmap_running() {
+SECTION("unmapped while a kernel runs that then stores there") {
   const CUdeviceptr a = start_late();
   at_once("unmap", [&] { return cuMemUnmap(a, page); });
   gate->is_open = 1;
   finish("synchronise");
 }
-static void close_running() {
+SECTION("closed while a kernel runs that then stores there") {
   const CUdeviceptr a = start_late();
   const CUmemAccessDesc none = access_of(0, 0);
   at_once("take away the access", [&] { return cuMemSetAccess(a, page, &none, 1); });
   gate->is_open = 1;
   finish("synchronise");
 }
-static void grow_running() {
+SECTION("grown while a kernel runs") {
   const CUdeviceptr a = start_late();
   CUmemGenericAllocationHandle handle;
   const CUmemAllocationProp properties = on_gpu(0);
@@ -217,7 +217,7 @@ static void grow_running() {
   at_once("synchronise", [&] { return cudaDeviceSynchronize(); });
   say("value", std::to_string(value_at((void*)a)));
 }
-static void free_running() {
+SECTION("freed while a kernel runs") {
   CHECK(cudaSetDevice(0));
   int *p, *q;
   CHECK(cudaMalloc(&p, page)), CHECK(cudaMalloc(&q, page));
@@ -225,7 +225,8 @@ static void free_running() {
   at_once("cudaFree of other memory", [&] { return cudaFree(q); });
   finish("synchronise");
 }
-static void swap_running() {  // as a growable buffer that moves would do without waiting
+// As a growable buffer that moves would do without waiting.
+SECTION("other memory at the address while a kernel runs") {
   const CUdeviceptr a = start_late();
   say("unmap", cuMemUnmap(a, page));
   map_new(a, page);
@@ -248,7 +249,7 @@ static void* from_pool(size_t size) {
   CHECK(cudaMallocAsync(&p, size, 0));
   return p;
 }
-static void pool_sizes() {
+SECTION("what pools take") {
   CHECK(cudaSetDevice(0));
   CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
   CHECK(cudaFree(from_pool(8))), CHECK(cudaDeviceSynchronize());
@@ -280,7 +281,7 @@ static void pool_sizes() {
   CHECK(cudaFree(p));
   say_pool("cudaFree");
 }
-static void pool_memory() {
+SECTION("memory of a pool") {
   CHECK(cudaSetDevice(0));
   void* const p = from_pool(1000);
   CHECK(cudaStreamSynchronize(0));
@@ -317,7 +318,7 @@ static void pool_memory() {
   say("free again", cudaFreeAsync(p, 0));
   finish("synchronise");
 }
-static void pool_counts() {  // does what is refused change the count?
+SECTION("what a pool counts") {  // does what is refused change the count?
   CHECK(cudaSetDevice(0));
   CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
   auto say_used = [](const char* after) {
@@ -345,7 +346,7 @@ static void pool_counts() {  // does what is refused change the count?
   say("free", cudaFreeAsync(p, 0));
   say_used("the end");
 }
-static void pool_destroyed() {
+SECTION("a pool destroyed") {
   CHECK(cudaSetDevice(0));
   cudaMemPoolProps properties = {};
   properties.allocType = cudaMemAllocationTypePinned;
@@ -358,7 +359,7 @@ static void pool_destroyed() {
   say("free", cudaFreeAsync(p, 0));
   finish("synchronise");
 }
-static void pool_in_streams() {
+SECTION("pools in the order of streams") {
   CHECK(cudaSetDevice(0));
   cudaStream_t a, b;
   cudaEvent_t event;
@@ -426,7 +427,7 @@ static void open_shared() {
   finish("opener: synchronise");
   tell('c');
 }
-static void share_with_a_process() {
+SECTION("legacy IPC") {
   CHECK(cudaSetDevice(0));
   int *whole, *small, *first, *freed;
   CHECK(cudaMalloc(&whole, 8 * MiB)), CHECK(cudaMalloc(&first, 1000)), CHECK(cudaMalloc(&small, 1000));
@@ -445,28 +446,6 @@ static void share_with_a_process() {
   tell('f'), hear('c');
   finish("maker: synchronise");
 }
-
-static const struct {
-  const char* what;
-  void (*run)();
-} cases[] = {
-    {"two contexts on one GPU", two_contexts},
-    {"the memory of a context", memory_of_a_context},
-    {"the variables of a context", variables_of_a_context},
-    {"VMM memory after a reset", vmm_after_reset},
-    {"calls in a host function", in_a_host_function},
-    {"unmapped while a kernel runs that then stores there", unmap_running},
-    {"closed while a kernel runs that then stores there", close_running},
-    {"grown while a kernel runs", grow_running},
-    {"freed while a kernel runs", free_running},
-    {"other memory at the address while a kernel runs", swap_running},
-    {"what pools take", pool_sizes},
-    {"memory of a pool", pool_memory},
-    {"what a pool counts", pool_counts},
-    {"a pool destroyed", pool_destroyed},
-    {"pools in the order of streams", pool_in_streams},
-    {"legacy IPC", share_with_a_process},
-};
 
 // Two processes, each with an end of two pipes. The opener starts when the maker has said '1'.
 static std::string run_two(int maker) {
@@ -491,18 +470,17 @@ static std::string run_two(int maker) {
 
 int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);
-  const int count = sizeof cases / sizeof *cases;
   if (argc > 1) {
     if (argc > 3) pipe_to = atoi(argv[2]), pipe_from = atoi(argv[3]);
     CHECK(cuInit(0));
     if (argv[1] == std::string("opener")) hear('1'), open_shared();
-    else cases[atoi(argv[1])].run();
+    else sections().at(std::stoul(argv[1])).run();
     return 0;
   }
   check::require_gpus(1);
-  for (int i = 0; i < count; ++i) {
-    section(cases[i].what);
-    say("end", i == count - 1 ? run_two(i) : run_again(std::to_string(i)));
+  for (size_t i = 0; i < sections().size(); ++i) {
+    section(sections()[i].name);
+    say("end", i + 1 == sections().size() ? run_two(int(i)) : run_again(std::to_string(i)));
   }
   std::printf("OK\n");
 }

@@ -115,7 +115,7 @@ static void ask_pair(const char* what, const Pair& pair, cudaStream_t in) {
     return brief(CUresult(answer)) + "; " + result();
   });
 }
-static void pairs() {
+SECTION("pairs") {
   Pair pair;
   ask_pair("triggers, waits", pair, stream);
   ask_pair("triggers, waits, in stream 0", pair, nullptr);
@@ -165,7 +165,7 @@ static void pairs() {
   ask_pair("a kernel between that waits and triggers", pair, stream);
 }
 
-static void behind() {  // an ordinary kernel behind one that began early and waited for nothing
+SECTION("behind") {  // an ordinary kernel behind one that began early and waited for nothing
   clear();
   ask("an ordinary kernel behind two", [] {
     first<<<1, 1, 0, stream>>>(board, at_once, is_not_expected);
@@ -196,7 +196,7 @@ static void behind() {  // an ordinary kernel behind one that began early and wa
 
 // --- Attributes ------------------------------------------------------------------------------------------------------
 
-static void attributes() {
+SECTION("attributes") {
   const auto with_event = [](cudaLaunchAttributeID id, bool at_start, int flags = 0) {
     cudaLaunchAttribute attribute = {};
     attribute.id = id;
@@ -291,7 +291,7 @@ static std::string run(CUgraph graph) {
   return result();
 }
 
-static void edges() {
+SECTION("edges") {
   CUgraph graph;
   CHECK(cuGraphCreate(&graph, 0));
   CUgraphNode empty, memset;
@@ -375,7 +375,7 @@ static void edges() {
   ask("does not wait", [&] { return listed({brief(cuGraphAddDependencies(graph, &a, &b, &early, 1)), run(graph)}); });
 }
 
-static void captured() {
+SECTION("captured") {
   CUgraph graph;
   for (const bool waits : {false, true})
     for (const bool between : {false, true}) {
@@ -406,9 +406,6 @@ static void captured() {
   ask("set its attribute", [&] { return cuGraphKernelNodeSetAttribute(nodes[0], id, &value); });
 }
 
-static const Section parts[] = {
-    {"pairs", pairs}, {"behind", behind}, {"attributes", attributes}, {"edges", edges}, {"captured", captured}};
-
 static void set_up() {
   CHECK(cudaSetDevice(0));
   for (cudaStream_t* one : {&stream, &other}) CHECK(cudaStreamCreateWithFlags(one, cudaStreamNonBlocking));
@@ -417,4 +414,4 @@ static void set_up() {
   load();
 }
 
-int main(int argc, char** argv) { return run_parts(parts, argc, argv, set_up); }
+int main(int argc, char** argv) { return run_parts(argc, argv, set_up); }

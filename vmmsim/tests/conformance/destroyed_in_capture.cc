@@ -32,6 +32,17 @@ static std::string end() {
   return listed({brief(answer), std::to_string(nodes) + " nodes"});
 }
 
+static void begin() {
+  CUcontext context;
+  CHECK(cuInit(0));
+  CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+  CHECK(cuCtxSetCurrent(context));
+  CHECK(cuMemAlloc(&words, 1024));
+  CHECK(cuStreamCreate(&origin, CU_STREAM_NON_BLOCKING));
+  CHECK(cuEventCreate(&begun, CU_EVENT_DISABLE_TIMING));
+  CHECK(cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING));
+}
+
 static void questions(bool destroys, bool joins) {
   for (const unsigned kind : {unsigned(CU_STREAM_DEFAULT), unsigned(CU_STREAM_NON_BLOCKING)}) {
     struct {
@@ -53,22 +64,9 @@ static void questions(bool destroys, bool joins) {
     }
   }
 }
+SECTION("destroyed, joined") { begin(), questions(true, true); }
+SECTION("destroyed, not joined") { begin(), questions(true, false); }
+SECTION("not destroyed, joined") { begin(), questions(false, true); }
+SECTION("not destroyed, not joined") { begin(), questions(false, false); }
 
-static void begin() {
-  CUcontext context;
-  CHECK(cuInit(0));
-  CHECK(cuDevicePrimaryCtxRetain(&context, 0));
-  CHECK(cuCtxSetCurrent(context));
-  CHECK(cuMemAlloc(&words, 1024));
-  CHECK(cuStreamCreate(&origin, CU_STREAM_NON_BLOCKING));
-  CHECK(cuEventCreate(&begun, CU_EVENT_DISABLE_TIMING));
-  CHECK(cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING));
-}
-
-int main(int argc, char** argv) {
-  static constexpr Section sections[] = {{"destroyed, joined", [] { begin(), questions(true, true); }},
-                                         {"destroyed, not joined", [] { begin(), questions(true, false); }},
-                                         {"not destroyed, joined", [] { begin(), questions(false, true); }},
-                                         {"not destroyed, not joined", [] { begin(), questions(false, false); }}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

@@ -123,110 +123,97 @@ static void set_limit(size_t size) {
   tell_limit("limit");
 }
 
-static const Section cases[] = {
-    {"sizes", [] { sizes<<<1, 1>>>(device_memory), tell("are there", 7); }},
-    {"memory of each thread",
-     [] {
-       uint32_t** kept;
-       CHECK(cudaMalloc(&kept, 1024 * sizeof *kept));
-       auto* const to = reinterpret_cast<unsigned long long*>(device_memory);
-       for (const int words : {1, 7, 300, 1000}) {
-         allocate<<<4, 256>>>(kept, words), CHECK(cudaDeviceSynchronize());
-         look<<<4, 256>>>(kept, words, to), tell("wrong of " + std::to_string(words), 3);
-       }
-     }},
-    {"again and again",
-     [] { again_and_again<<<2, 64>>>(reinterpret_cast<unsigned long long*>(device_memory)), tell("wrong", 2); }},
-    {"lists", [] { lists<<<1, 32>>>(device_memory), tell("sums", 32); }},
-    {"a larger heap",
-     [] {
-       set_limit(40 * MiB);
-       for (const size_t size : {65536, 1 << 20}) {
-         exhaust<<<1, 1>>>(device_memory, size);
-         tell("in pieces of " + std::to_string(size), 2);
-       }
-     }},
-    {"sizes of the heap",
-     [] {
-       for (const size_t size : {size_t(0), size_t(1), 4 * MiB, 10 * MiB + 1, size_t(1) << 30}) set_limit(size);
-     }},
-    {"a heap of nothing", [] { set_limit(0), is_there<<<1, 1>>>(device_memory), tell("is there", 1); }},
-    {"another size once kernels have allocated",
-     [] {
-       is_there<<<1, 1>>>(device_memory), tell("is there", 1), set_limit(16 * MiB), set_limit(8 * MiB);
-       cudaGetLastError();
-       exhaust<<<1, 1>>>(device_memory, 65536);
-       std::printf("more than 8 MiB: %d\n", found()[0] > 8 * MiB);
-     }},
-    {"another size once such a kernel is loaded",
-     [] {
-       cudaFuncAttributes attributes;
-       CHECK(cudaFuncGetAttributes(&attributes, is_there)), set_limit(16 * MiB);
-     }},
-    {"another size after a reset",
-     [] {
-       is_there<<<1, 1>>>(device_memory), tell("is there", 1), CHECK(cudaDeviceReset());
-       tell_limit("limit"), set_limit(16 * MiB);
-     }},
-    {"later kernels",
-     [] {
-       const uint64_t p = kept();
-       use<<<1, 1>>>(reinterpret_cast<char*>(p), device_memory), tell("sum", 1);
-       give_back<<<1, 1>>>(reinterpret_cast<void*>(p)), say("free", cudaDeviceSynchronize());
-     }},
-    {"calls with an address of the heap",
-     [] {
-       static char host[4096];
-       const auto p = reinterpret_cast<void*>(kept());
-       say("cudaMemcpy to the host", cudaMemcpy(host, p, 16, cudaMemcpyDeviceToHost)), cudaGetLastError();
-       say("cudaMemcpy from the host", cudaMemcpy(p, host, 16, cudaMemcpyHostToDevice)), cudaGetLastError();
-       say("cudaMemcpy on the GPU", cudaMemcpy(device_memory, p, 16, cudaMemcpyDeviceToDevice)), cudaGetLastError();
-       say("cudaMemcpy to it on the GPU", cudaMemcpy(p, device_memory, 16, cudaMemcpyDeviceToDevice));
-       cudaGetLastError();
-       say("cudaMemcpy, either way", cudaMemcpy(host, p, 16, cudaMemcpyDefault)), cudaGetLastError();
-       say("cudaMemcpyAsync", cudaMemcpyAsync(host, p, 16, cudaMemcpyDeviceToHost)), cudaGetLastError();
-       say("cudaMemset", cudaMemset(p, 7, 16)), cudaGetLastError();
-       load<<<1, 1>>>(static_cast<const char*>(p), device_memory), tell("byte", 1);
-       say("cudaFree", cudaFree(p)), cudaGetLastError();
-       say("cuMemcpyDtoH", cuMemcpyDtoH(host, CUdeviceptr(p), 16));
-       say("cuMemsetD8", cuMemsetD8(CUdeviceptr(p), 0, 16));
-       cudaPointerAttributes attributes = {};
-       say("cudaPointerGetAttributes", cudaPointerGetAttributes(&attributes, p));
-       std::printf("type %d, device %d, its pointers %d %d\n", attributes.type, attributes.device,
-                   attributes.devicePointer == p, attributes.hostPointer == p);
-       CUmemorytype type;
-       say("cuPointerGetAttribute", cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CUdeviceptr(p)));
-       CUdeviceptr base;
-       size_t size;
-       say("cuMemGetAddressRange", cuMemGetAddressRange(&base, &size, CUdeviceptr(p)));
-       say("synchronize", cudaDeviceSynchronize());
-     }},
-    {"free of what is no memory of the heap",
-     [] {
-       give_back<<<1, 1>>>(nullptr), say("null", cudaDeviceSynchronize());
-       give_back<<<1, 1>>>(device_memory), say("of cudaMalloc", cudaDeviceSynchronize());
-     }},
-    {"free twice",
-     [] {
-       const auto p = reinterpret_cast<void*>(kept());
-       give_back<<<1, 1>>>(p), say("first", cudaDeviceSynchronize());
-       give_back<<<1, 1>>>(p), say("second", cudaDeviceSynchronize());
-     }},
-    {"use after free",
-     [] {
-       const auto p = reinterpret_cast<char*>(kept());
-       give_back<<<1, 1>>>(p), store<<<1, 1>>>(p), say("store", cudaDeviceSynchronize());
-     }},
-    {"after a reset",
-     [] {
-       const auto p = reinterpret_cast<char*>(kept());
-       CHECK(cudaDeviceReset()), store<<<1, 1>>>(p), say("store", cudaDeviceSynchronize());
-     }},
-};
+SECTION("sizes") { sizes<<<1, 1>>>(device_memory), tell("are there", 7); }
+SECTION("memory of each thread") {
+  uint32_t** kept;
+  CHECK(cudaMalloc(&kept, 1024 * sizeof *kept));
+  auto* const to = reinterpret_cast<unsigned long long*>(device_memory);
+  for (const int words : {1, 7, 300, 1000}) {
+    allocate<<<4, 256>>>(kept, words), CHECK(cudaDeviceSynchronize());
+    look<<<4, 256>>>(kept, words, to), tell("wrong of " + std::to_string(words), 3);
+  }
+}
+SECTION("again and again") {
+  again_and_again<<<2, 64>>>(reinterpret_cast<unsigned long long*>(device_memory)), tell("wrong", 2);
+}
+SECTION("lists") { lists<<<1, 32>>>(device_memory), tell("sums", 32); }
+SECTION("a larger heap") {
+  set_limit(40 * MiB);
+  for (const size_t size : {65536, 1 << 20}) {
+    exhaust<<<1, 1>>>(device_memory, size);
+    tell("in pieces of " + std::to_string(size), 2);
+  }
+}
+SECTION("sizes of the heap") {
+  for (const size_t size : {size_t(0), size_t(1), 4 * MiB, 10 * MiB + 1, size_t(1) << 30}) set_limit(size);
+}
+SECTION("a heap of nothing") { set_limit(0), is_there<<<1, 1>>>(device_memory), tell("is there", 1); }
+SECTION("another size once kernels have allocated") {
+  is_there<<<1, 1>>>(device_memory), tell("is there", 1), set_limit(16 * MiB), set_limit(8 * MiB);
+  cudaGetLastError();
+  exhaust<<<1, 1>>>(device_memory, 65536);
+  std::printf("more than 8 MiB: %d\n", found()[0] > 8 * MiB);
+}
+SECTION("another size once such a kernel is loaded") {
+  cudaFuncAttributes attributes;
+  CHECK(cudaFuncGetAttributes(&attributes, is_there)), set_limit(16 * MiB);
+}
+SECTION("another size after a reset") {
+  is_there<<<1, 1>>>(device_memory), tell("is there", 1), CHECK(cudaDeviceReset());
+  tell_limit("limit"), set_limit(16 * MiB);
+}
+SECTION("later kernels") {
+  const uint64_t p = kept();
+  use<<<1, 1>>>(reinterpret_cast<char*>(p), device_memory), tell("sum", 1);
+  give_back<<<1, 1>>>(reinterpret_cast<void*>(p)), say("free", cudaDeviceSynchronize());
+}
+SECTION("calls with an address of the heap") {
+  static char host[4096];
+  const auto p = reinterpret_cast<void*>(kept());
+  say("cudaMemcpy to the host", cudaMemcpy(host, p, 16, cudaMemcpyDeviceToHost)), cudaGetLastError();
+  say("cudaMemcpy from the host", cudaMemcpy(p, host, 16, cudaMemcpyHostToDevice)), cudaGetLastError();
+  say("cudaMemcpy on the GPU", cudaMemcpy(device_memory, p, 16, cudaMemcpyDeviceToDevice)), cudaGetLastError();
+  say("cudaMemcpy to it on the GPU", cudaMemcpy(p, device_memory, 16, cudaMemcpyDeviceToDevice));
+  cudaGetLastError();
+  say("cudaMemcpy, either way", cudaMemcpy(host, p, 16, cudaMemcpyDefault)), cudaGetLastError();
+  say("cudaMemcpyAsync", cudaMemcpyAsync(host, p, 16, cudaMemcpyDeviceToHost)), cudaGetLastError();
+  say("cudaMemset", cudaMemset(p, 7, 16)), cudaGetLastError();
+  load<<<1, 1>>>(static_cast<const char*>(p), device_memory), tell("byte", 1);
+  say("cudaFree", cudaFree(p)), cudaGetLastError();
+  say("cuMemcpyDtoH", cuMemcpyDtoH(host, CUdeviceptr(p), 16));
+  say("cuMemsetD8", cuMemsetD8(CUdeviceptr(p), 0, 16));
+  cudaPointerAttributes attributes = {};
+  say("cudaPointerGetAttributes", cudaPointerGetAttributes(&attributes, p));
+  std::printf("type %d, device %d, its pointers %d %d\n", attributes.type, attributes.device,
+              attributes.devicePointer == p, attributes.hostPointer == p);
+  CUmemorytype type;
+  say("cuPointerGetAttribute", cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CUdeviceptr(p)));
+  CUdeviceptr base;
+  size_t size;
+  say("cuMemGetAddressRange", cuMemGetAddressRange(&base, &size, CUdeviceptr(p)));
+  say("synchronize", cudaDeviceSynchronize());
+}
+SECTION("free of what is no memory of the heap") {
+  give_back<<<1, 1>>>(nullptr), say("null", cudaDeviceSynchronize());
+  give_back<<<1, 1>>>(device_memory), say("of cudaMalloc", cudaDeviceSynchronize());
+}
+SECTION("free twice") {
+  const auto p = reinterpret_cast<void*>(kept());
+  give_back<<<1, 1>>>(p), say("first", cudaDeviceSynchronize());
+  give_back<<<1, 1>>>(p), say("second", cudaDeviceSynchronize());
+}
+SECTION("use after free") {
+  const auto p = reinterpret_cast<char*>(kept());
+  give_back<<<1, 1>>>(p), store<<<1, 1>>>(p), say("store", cudaDeviceSynchronize());
+}
+SECTION("after a reset") {
+  const auto p = reinterpret_cast<char*>(kept());
+  CHECK(cudaDeviceReset()), store<<<1, 1>>>(p), say("store", cudaDeviceSynchronize());
+}
 
 static void set_up() {
   alarm(30);
   CHECK(cudaSetDevice(0)), CHECK(cudaMalloc(&device_memory, most * 8)), CHECK(cudaMemset(device_memory, 0, most * 8));
 }
 
-int main(int argc, char** argv) { return run_sections(cases, argc, argv, set_up); }
+int main(int argc, char** argv) { return run_sections(argc, argv, set_up); }

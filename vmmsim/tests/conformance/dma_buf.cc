@@ -46,7 +46,7 @@ static void begin() {
   CHECK(cudaFree(nullptr));
 }
 
-static void attributes() {
+SECTION("attributes") {
   begin();
   for (const int attribute : {124, 146}) {  // ..._DMA_BUF_SUPPORTED, ..._HOST_ALLOC_DMA_BUF_SUPPORTED
     int value = -1;
@@ -55,7 +55,7 @@ static void attributes() {
   }
 }
 
-static void parts() {
+SECTION("parts") {
   begin();
   const CUdeviceptr memory = allocated(4 * MiB), own = mapped(4 * MiB, on_gpu(0));
   for (const auto& [at, name] : {std::pair(memory, "cuMemAlloc, "), std::pair(own, "VMM, ")}) {
@@ -80,7 +80,7 @@ static void parts() {
   ask("1000 bytes of cuMemAlloc: 4 KiB", small / (4 * KiB) * (4 * KiB), 4 * KiB);
 }
 
-static void mappings() {
+SECTION("mappings") {
   begin();
   const CUmemAllocationProp plain = on_gpu(0), rdma = for_rdma();
   ask("without gpuDirectRDMACapable", mapped(4 * MiB, plain), 4 * MiB);
@@ -113,7 +113,7 @@ static void mappings() {
   ask("unmapped again", gone, 4 * MiB);
 }
 
-static void imported() {
+SECTION("an import") {
   begin();
   const CUmemAccessDesc to_gpu = access_of(0);
   CUmemGenericAllocationHandle made = create(4 * MiB, 0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), import;
@@ -127,7 +127,7 @@ static void imported() {
   ask("an import", at, 4 * MiB);
 }
 
-static void kinds() {
+SECTION("kinds") {
   begin();
   void *pinned, *pageable = mmap(nullptr, 4 * MiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CUdeviceptr managed, of_pool;
@@ -151,7 +151,7 @@ static void kinds() {
   ask("a reservation", reserve(4 * MiB), 4 * MiB);
 }
 
-static void arguments() {
+SECTION("arguments") {
   begin();
   const CUdeviceptr memory = allocated(4 * MiB), own = mapped(4 * MiB, on_gpu(0));
   for (const int type : {0, 2, 0x7fffffff}) ask("type " + std::to_string(type), memory, 4 * MiB, type);
@@ -172,13 +172,13 @@ static void arguments() {
   ask("while a stream captures", memory, 4 * MiB);
   say("the end of the capture", cudaStreamEndCapture(stream, &graph));
 }
-static void before_init() {
+SECTION("before cuInit") {
   int fd;
   alarm(20);
   say("before cuInit", try_get(&fd, 2 * MiB, 2 * MiB));
 }
 
-static void descriptor() {
+SECTION("the descriptor") {
   begin();
   const CUdeviceptr memory = allocated(4 * MiB);
   int fd, other;
@@ -207,7 +207,7 @@ static void descriptor() {
 }
 
 // Whether a free gives memory back while a dma-buf is open.
-static void life() {
+SECTION("life") {
   begin();
   constexpr size_t size = 256 * MiB;
   const auto ask_after = [](const std::string& what, CUdeviceptr at, size_t part, void (*end)(CUdeviceptr)) {
@@ -233,15 +233,4 @@ static void life() {
   say("its end then", std::to_string(lseek(fd, 0, SEEK_END)));
 }
 
-int main(int argc, char** argv) {
-  const Section sections[] = {{"attributes", attributes},
-                              {"parts", parts},
-                              {"mappings", mappings},
-                              {"an import", imported},
-                              {"kinds", kinds},
-                              {"arguments", arguments},
-                              {"before cuInit", before_init},
-                              {"the descriptor", descriptor},
-                              {"life", life}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

@@ -71,7 +71,7 @@ static CUmemAllocationProp with(CUmemAllocationProp properties, const Request& r
   return properties;
 }
 
-static void host() {
+SECTION("host") {
   section("memory of the host");
   for (int id : {0, 1, -1, 99}) try_create("HOST " + std::to_string(id), at_place(CU_MEM_LOCATION_TYPE_HOST, id));
   for (int id : {0, 1, -1}) try_create("HOST_NUMA " + std::to_string(id), at_place(CU_MEM_LOCATION_TYPE_HOST_NUMA, id));
@@ -85,7 +85,7 @@ static void host() {
   }
 }
 
-static void requests() {
+SECTION("requests") {
   section("memory of a GPU");
   const CUmemAllocationProp good = on_gpu(0);
   CUmemAllocationProp p;
@@ -125,7 +125,7 @@ static void requests() {
   CHECK(cuMemAddressFree(a, 2 * page));
 }
 
-static void imports() {
+SECTION("imports") {
   section("imports");
   const Request requests[] = {{"plain", fd_type, 0, 0, 0},       {"RDMA", fd_type, 0, 1, 0},
                               {"compression", fd_type, 1, 0, 0}, {"compression and RDMA", fd_type, 1, 1, 0},
@@ -168,7 +168,7 @@ static void compare(const std::string& what, unsigned long long one, unsigned lo
   say(what, one == other ? "the same" : "different");
 }
 
-static void identities() {
+SECTION("identities") {
   section("identities");
   const CUdeviceptr a = reserve(16 * MiB);
   const Handle handle = create(4 * MiB, 0, fd_type), other = create(4 * MiB);
@@ -227,7 +227,7 @@ static void say_attributes(const std::string& name, CUdeviceptr address) {
   }
 }
 
-static void places() {
+SECTION("places") {
   section("attributes of places");
   const CUdeviceptr a = reserve(32 * MiB);
   map_new(a, 4 * MiB);
@@ -245,7 +245,7 @@ static void places() {
   cuMemUnmap(a, 8 * MiB);
 }
 
-static void host_mapped() {
+SECTION("host_mapped") {
   section("memory of the host, mapped");
   const CUdeviceptr a = reserve(32 * MiB);
   Handle handle;
@@ -281,20 +281,15 @@ static void host_mapped() {
 
 // Each part in a process of its own: what goes wrong in one is not carried into the next.
 int main(int argc, char** argv) {
-  struct {
-    const char* name;
-    void (*run)();
-  } parts[] = {{"host", host},     {"requests", requests},      {"imports", imports}, {"identities", identities},
-               {"places", places}, {"host_mapped", host_mapped}};
   if (argc > 1) {
     std::setvbuf(stdout, nullptr, _IONBF, 0);
     CHECK(cuInit(0));
     CHECK(cudaSetDevice(0));
-    for (auto& part : parts)
-      if (std::strcmp(part.name, argv[1]) == 0) part.run();
+    for (const Section& part : sections())
+      if (part.name == argv[1]) part.run();
     return 0;
   }
   check::require_gpus(1);
-  for (auto& part : parts) say("end", run_again(part.name));
+  for (const Section& part : sections()) say("end", run_again(part.name));
   std::printf("OK\n");
 }

@@ -198,7 +198,7 @@ static void calls_in_capture(const std::string& part, int from) {
 
 static const auto global = cudaStreamCaptureModeGlobal;
 
-static void ends() {
+SECTION("ends") {
   cudaGraph_t graph;
   section("begin and end");
   ask("begin in stream 0", [&] { return cudaStreamBeginCapture(nullptr, global); });
@@ -217,7 +217,7 @@ static void ends() {
   std::thread([&] { ask("relaxed, end in another thread", [&] { return end_of(origin); }); }).join();
 }
 
-static void forks() {
+SECTION("forks") {
   cudaGraph_t graph;
   void* more;
   section("fork and join");
@@ -261,7 +261,7 @@ static void forks() {
   ask("  end the other", [&] { return end_of(alone); });
 }
 
-static void mistakes() {
+SECTION("mistakes") {
   void* more;
   section("when it is invalid");
   CHECK(cudaStreamBeginCapture(origin, global));
@@ -320,7 +320,7 @@ static cudaError_t add_copy(cudaGraph_t graph, void* to, const void* from, size_
   return cudaGraphAddMemcpyNode1D(&node, graph, nullptr, 0, to, from, size, kind);
 }
 
-static void nodes() {
+SECTION("nodes") {
   cudaGraph_t graph, other;
   CHECK(cudaGraphCreate(&graph, 0));
   CHECK(cudaGraphCreate(&other, 0));
@@ -375,7 +375,7 @@ static void nodes() {
       yes(params.func == (void*)store && params.kernelParams && *(int*)params.kernelParams[1] == 5));
 }
 
-static void instantiations() {
+SECTION("instantiations") {
   cudaGraph_t other;
   cudaGraphExec_t exec;
   cudaGraphInstantiateParams all = {};
@@ -406,7 +406,7 @@ static void instantiations() {
   ask("launch a null one", [&] { return cudaGraphLaunch(nullptr, alone); });
 }
 
-static void changes() {
+SECTION("changes") {
   cudaGraph_t graph;
   cudaGraphExec_t exec;
   CHECK(cudaGraphCreate(&graph, 0));
@@ -467,7 +467,7 @@ static void changes() {
   ask("synchronise", [&] { return cudaStreamSynchronize(alone); });
 }
 
-static void updates() {
+SECTION("updates") {
   cudaGraph_t graph;
   cudaGraphExec_t exec;
   section("updates");
@@ -511,7 +511,70 @@ static void launch(const char* what, cudaGraphExec_t exec) {
   });
 }
 
-static void growing() {
+// The last questions of a process: what follows a fault is not asked.
+static void faults(const std::string& part) {
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  CHECK(cudaGraphCreate(&graph, 0));
+  void *to = (void*)room, *from = there;
+  int value = 5;
+  void* pointers[] = {&to, &value};
+  cudaKernelNodeParams params = {(void*)store, dim3(1), dim3(1), 0, pointers, nullptr};
+  if (part == "kernel") CHECK(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &params));
+  if (part == "memset") add_memset(graph, to, 4, 16, 1);
+  if (part == "copy") add_copy(graph, to, from, 16, cudaMemcpyDeviceToDevice);
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CHECK(cuMemUnmap(room, page));
+  launch((part + " where nothing is mapped any more").c_str(), exec);
+}
+
+SECTION("order") {
+  section("when a copy reads pageable memory");
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  home[0] = 1;
+  CHECK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeGlobal));
+  CHECK(cudaMemcpyAsync(there, home, 4, cudaMemcpyHostToDevice, origin));
+  CHECK(cudaMemcpyAsync(pinned, there, 4, cudaMemcpyDeviceToHost, origin));
+  CHECK(cudaStreamEndCapture(origin, &graph));
+  home[0] = 2;
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  home[0] = 3;
+  launch("captured 1, instantiated 2, launched 3", exec);
+  section("events in nodes");
+  cudaGraphNode_t first;
+  CHECK(cudaGraphCreate(&graph, 0));
+  CHECK(cudaGraphAddEventRecordNode(&first, graph, nullptr, 0, never));
+  ask("query before a launch", [&] { return cudaEventQuery(never); });
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  launch("launch", exec);
+  ask("query then", [&] { return cudaEventQuery(never); });
+  cudaEvent_t found;
+  ask("the event of another type", [&] { return cudaGraphEventWaitNodeGetEvent(first, &found); });
+  section("types of captured nodes");
+  CHECK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeGlobal));
+  store<<<1, 1, 0, origin>>>(there, 1);
+  CHECK(cudaMemsetAsync(there, 0, 4, origin));
+  CHECK(cudaMemcpyAsync(there, spare, 4, cudaMemcpyDefault, origin));
+  CHECK(cudaLaunchHostFunc(origin, nothing, nullptr));
+  CHECK(cudaEventRecordWithFlags(outside, origin, cudaEventRecordExternal));
+  CHECK(cudaStreamWaitEvent(origin, outside, cudaEventWaitExternal));
+  CHECK(cuStreamWriteValue32(origin, CUdeviceptr(there), 3, 0));
+  CHECK(cudaStreamEndCapture(origin, &graph));
+  cudaGraphNode_t all[8];
+  size_t count = 8;
+  CHECK(cudaGraphGetNodes(graph, all, &count));
+  for (size_t i = 0; i < count; ++i) {
+    ask("type", [&] {
+      cudaGraphNodeType type;
+      const cudaError_t answer = cudaGraphNodeGetType(all[i], &type);
+      return answer ? name(answer) : std::to_string(type);
+    });
+  }
+}
+
+// Each part has a process of its own.
+SECTION("growing") {
   section("a buffer that grows under a graph");
   size_t* count;
   CHECK(cudaMallocHost(&count, sizeof *count));
@@ -565,90 +628,14 @@ static void growing() {
   launch("launch", exec);
 }
 
-// The last questions of a process: what follows a fault is not asked.
-static void faults(const std::string& part) {
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  CHECK(cudaGraphCreate(&graph, 0));
-  void *to = (void*)room, *from = there;
-  int value = 5;
-  void* pointers[] = {&to, &value};
-  cudaKernelNodeParams params = {(void*)store, dim3(1), dim3(1), 0, pointers, nullptr};
-  if (part == "kernel") CHECK(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &params));
-  if (part == "memset") add_memset(graph, to, 4, 16, 1);
-  if (part == "copy") add_copy(graph, to, from, 16, cudaMemcpyDeviceToDevice);
-  CHECK(cudaGraphInstantiate(&exec, graph, 0));
-  CHECK(cuMemUnmap(room, page));
-  launch((part + " where nothing is mapped any more").c_str(), exec);
-}
-
-static void order_and_time() {
-  section("when a copy reads pageable memory");
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  home[0] = 1;
-  CHECK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeGlobal));
-  CHECK(cudaMemcpyAsync(there, home, 4, cudaMemcpyHostToDevice, origin));
-  CHECK(cudaMemcpyAsync(pinned, there, 4, cudaMemcpyDeviceToHost, origin));
-  CHECK(cudaStreamEndCapture(origin, &graph));
-  home[0] = 2;
-  CHECK(cudaGraphInstantiate(&exec, graph, 0));
-  home[0] = 3;
-  launch("captured 1, instantiated 2, launched 3", exec);
-  section("events in nodes");
-  cudaGraphNode_t first;
-  CHECK(cudaGraphCreate(&graph, 0));
-  CHECK(cudaGraphAddEventRecordNode(&first, graph, nullptr, 0, never));
-  ask("query before a launch", [&] { return cudaEventQuery(never); });
-  CHECK(cudaGraphInstantiate(&exec, graph, 0));
-  launch("launch", exec);
-  ask("query then", [&] { return cudaEventQuery(never); });
-  cudaEvent_t found;
-  ask("the event of another type", [&] { return cudaGraphEventWaitNodeGetEvent(first, &found); });
-  section("types of captured nodes");
-  CHECK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeGlobal));
-  store<<<1, 1, 0, origin>>>(there, 1);
-  CHECK(cudaMemsetAsync(there, 0, 4, origin));
-  CHECK(cudaMemcpyAsync(there, spare, 4, cudaMemcpyDefault, origin));
-  CHECK(cudaLaunchHostFunc(origin, nothing, nullptr));
-  CHECK(cudaEventRecordWithFlags(outside, origin, cudaEventRecordExternal));
-  CHECK(cudaStreamWaitEvent(origin, outside, cudaEventWaitExternal));
-  CHECK(cuStreamWriteValue32(origin, CUdeviceptr(there), 3, 0));
-  CHECK(cudaStreamEndCapture(origin, &graph));
-  cudaGraphNode_t all[8];
-  size_t count = 8;
-  CHECK(cudaGraphGetNodes(graph, all, &count));
-  for (size_t i = 0; i < count; ++i) {
-    ask("type", [&] {
-      cudaGraphNodeType type;
-      const cudaError_t answer = cudaGraphNodeGetType(all[i], &type);
-      return answer ? name(answer) : std::to_string(type);
-    });
-  }
-}
-
-// Each part has a process of its own.
-static const struct {
-  const char* what;
-  void (*run)();
-} parts[] = {{"ends", ends},
-             {"forks", forks},
-             {"mistakes", mistakes},
-             {"nodes", nodes},
-             {"instantiations", instantiations},
-             {"changes", changes},
-             {"updates", updates},
-             {"order", order_and_time},
-             {"growing", growing}};
-
 static const char* const faulting[] = {"kernel", "memset", "copy"};
 
 int main(int argc, char** argv) {
   const std::string part = argc > 1 ? argv[1] : "";
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   if (argc > 1) alarm(60);
-  for (const auto& each : parts)
-    if (part == each.what) return note_crashes(argv[2]), set_up(), each.run(), 0;
+  for (const Section& each : sections())
+    if (part == each.name) return note_crashes(argv[2]), set_up(), each.run(), 0;
   for (const char* each : faulting)
     if (part == each) return note_crashes(argv[2]), set_up(), faults(part), 0;
   if (argc > 2) return calls_in_capture(part, std::stoi(argv[2])), 0;
@@ -657,7 +644,7 @@ int main(int argc, char** argv) {
     section((std::string("calls in a capture: ") + each).c_str());
     ask_through_crashes(each);
   }
-  for (const auto& each : parts) run_part(each.what);
+  for (const Section& each : sections()) run_part(each.name);
   section("memory that is gone");
   for (const char* each : faulting) run_part(each);
 }

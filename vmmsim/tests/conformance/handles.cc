@@ -9,7 +9,7 @@
 using Handle = CUmemGenericAllocationHandle;
 static const CUmemAllocationHandleType fd_type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-static void handles() {
+SECTION("handles") {
   const size_t before = free_bytes();
   Handle handle = create(8 * MiB, 0, fd_type);
   say("after creating 8 MiB, taken", mib(before - free_bytes()));
@@ -29,7 +29,7 @@ static void handles() {
   CHECK(cuMemAddressFree(a, 8 * MiB));
 }
 
-static void references() {
+SECTION("references") {
   const size_t before = free_bytes();
   auto taken = [&](const char* after) { say(std::string("taken after ") + after, mib(before - free_bytes())); };
   const CUdeviceptr a = reserve(16 * MiB);
@@ -57,7 +57,7 @@ static void references() {
   CHECK(cuMemAddressFree(a, 16 * MiB));
 }
 
-static void sharing() {
+SECTION("export and import") {
   const size_t before = free_bytes();
   auto taken = [&](const char* after) { say(std::string("taken after ") + after, mib(before - free_bytes())); };
   Handle plain = create(page), both = create(4 * MiB, 0, fd_type), back = 0, other = 0;
@@ -157,13 +157,9 @@ static void sharing() {
 }
 
 // Each with the context that the runtime makes.
-template <void ask()> static void with_context() {
+static void set_up() {
   CHECK(cuInit(0));
   CHECK(cudaSetDevice(0));
-  ask();
 }
-static const Section sections[] = {{"handles", with_context<handles>},
-                                   {"references", with_context<references>},
-                                   {"export and import", with_context<sharing>}};
 
-int main(int argc, char** argv) { return run_sections(sections, argc, argv); }
+int main(int argc, char** argv) { return run_sections(argc, argv, set_up); }

@@ -26,28 +26,28 @@ template <bool frees> static void in_order(size_t size, std::initializer_list<un
     if (frees) release(made);
   }
 }
-static void plain_then_portable() { in_order<false>(4096, {0, 1, 0, 1}); }
-static void plain_freed_then_portable() { in_order<true>(4096, {0, 1, 0, 1}); }
-static void portable_then_plain() { in_order<false>(4096, {1, 0, 1, 0}); }
-static void portable_freed_then_plain() { in_order<true>(4096, {1, 0, 1, 0}); }
-static void mapped_then_portable() { in_order<false>(4096, {2, 1, 3, 1}); }
-static void portable_and_mapped() { in_order<false>(4096, {3, 2, 1, 0}); }
-static void combined() { in_order<false>(4096, {5, 4, 6, 7, 1}); }
-static void large() { in_order<false>(8 * MiB, {0, 1, 2, 3, 5, 7}); }
-static void large_freed() { in_order<true>(8 * MiB, {0, 1, 0, 1}); }
-static void small_then_large() { allocate(4096, 0), allocate(8 * MiB, 1), allocate(4096, 1), allocate(8 * MiB, 0); }
-static void sizes() {
+SECTION("0, then 1") { in_order<false>(4096, {0, 1, 0, 1}); }
+SECTION("0, freed, then 1") { in_order<true>(4096, {0, 1, 0, 1}); }
+SECTION("1, then 0") { in_order<false>(4096, {1, 0, 1, 0}); }
+SECTION("1, freed, then 0") { in_order<true>(4096, {1, 0, 1, 0}); }
+SECTION("2, then 1") { in_order<false>(4096, {2, 1, 3, 1}); }
+SECTION("3, then fewer") { in_order<false>(4096, {3, 2, 1, 0}); }
+SECTION("write-combined") { in_order<false>(4096, {5, 4, 6, 7, 1}); }
+SECTION("large") { in_order<false>(8 * MiB, {0, 1, 2, 3, 5, 7}); }
+SECTION("large, freed") { in_order<true>(8 * MiB, {0, 1, 0, 1}); }
+SECTION("small and large") { allocate(4096, 0), allocate(8 * MiB, 1), allocate(4096, 1), allocate(8 * MiB, 0); }
+SECTION("sizes") {
   for (const size_t size :
        {size_t(1), size_t(4096), 64 * (MiB >> 10), 512 * (MiB >> 10), MiB, 2 * MiB, 3 * MiB, 4 * MiB})
     allocate(size, 0), allocate(size, 1);
 }
-static void plain_call() {
+SECTION("cuMemAllocHost, then 1") {
   void* made = nullptr;
   CHECK(cuMemAllocHost(&made, 4096));
   say("cuMemAllocHost", flags_of(made));
   allocate(4096, 1);
 }
-static void registered() {
+SECTION("registered") {
   alignas(4096) static char bytes[3 * 4096];
   for (const unsigned flags : {1u, 0u, 2u, 3u}) {
     CHECK(cuMemHostRegister(bytes, sizeof bytes, flags));
@@ -57,27 +57,11 @@ static void registered() {
   }
 }
 
-template <void (*ask)()> static void with_context() {
+static void make_context() {
   CUcontext context;
   CHECK(cuInit(0));
   CHECK(cuDevicePrimaryCtxRetain(&context, 0));
   CHECK(cuCtxSetCurrent(context));
-  ask();
 }
 
-int main(int argc, char** argv) {
-  static constexpr Section sections[] = {{"0, then 1", with_context<plain_then_portable>},
-                                         {"0, freed, then 1", with_context<plain_freed_then_portable>},
-                                         {"1, then 0", with_context<portable_then_plain>},
-                                         {"1, freed, then 0", with_context<portable_freed_then_plain>},
-                                         {"2, then 1", with_context<mapped_then_portable>},
-                                         {"3, then fewer", with_context<portable_and_mapped>},
-                                         {"write-combined", with_context<combined>},
-                                         {"large", with_context<large>},
-                                         {"large, freed", with_context<large_freed>},
-                                         {"small and large", with_context<small_then_large>},
-                                         {"sizes", with_context<sizes>},
-                                         {"cuMemAllocHost, then 1", with_context<plain_call>},
-                                         {"registered", with_context<registered>}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv, make_context); }

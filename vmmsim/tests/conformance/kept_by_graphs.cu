@@ -52,29 +52,22 @@ static void ask(const std::function<void()>& put_in) {
   taken("taken when the memory of graphs is trimmed");
 }
 
-static void a_kernel() {
+SECTION("a kernel") {
   ask([] { store<<<1, 1, 0, stream>>>(memory, 7); });
 }
-static void many_kernels() {
+SECTION("100 kernels") {
   ask([] {
     for (int i = 0; i < 100; ++i) store<<<1, 1, 0, stream>>>(memory, i);
   });
 }
-static void a_memset() {
+SECTION("a memset") {
   ask([] { CHECK(cudaMemsetAsync(memory, 7, 4096, stream)); });
 }
-static void a_copy() {
+SECTION("a copy on the GPU") {
   ask([] { CHECK(cudaMemcpyAsync(memory, memory + 512, 1024, cudaMemcpyDeviceToDevice, stream)); });
 }
-static void nothing() {
+SECTION("nothing") {
   ask([] {});
 }
 
-int main(int argc, char** argv) {
-  const Section sections[] = {{"a kernel", a_kernel},
-                              {"100 kernels", many_kernels},
-                              {"a memset", a_memset},
-                              {"a copy on the GPU", a_copy},
-                              {"nothing", nothing}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

@@ -50,7 +50,7 @@ static void ask_of_no_handle(const char* when) {
   say("cuModuleUnload" + at, cuModuleUnload(nullptr));
 }
 
-static void no_handles() {
+SECTION("no handles") {
   ask_of_no_handle("before cuInit");
   CHECK(cuInit(0));
   ask_of_no_handle("after cuInit");
@@ -58,7 +58,7 @@ static void no_handles() {
   ask_of_no_handle("with a context");
 }
 
-static void shared_memory_left() {
+SECTION("shared memory that is left") {
   CHECK(cudaSetDevice(0));
   const int shapes[][2] = {{0, 32},  {1, 32},   {4, 32},  {2, 64},  {2, 96},  {3, 120}, {2, 128},
                            {1, 256}, {1, 1024}, {8, 128}, {16, 64}, {32, 32}, {33, 32}};
@@ -94,7 +94,7 @@ static bool faults(bool behind_28, int bytes, int at) {
   return WEXITSTATUS(status) == 1;
 }
 
-static void the_end_of_shared_memory() {
+SECTION("the end of shared memory") {
   for (const int bytes : {0, 4, 28, 100, 128, 1000, 1024, 1028}) {
     std::string told;
     for (const int at : {0, 16, 28, 100, 124, 128, 252, 256, 1020, 1024, 1148, 1152, 2048, 65536})
@@ -109,8 +109,5 @@ static void the_end_of_shared_memory() {
 
 int main(int argc, char** argv) {
   // The first asks before cuInit, and the last forks before it: each section is a process of its own.
-  const Section sections[] = {{"no handles", no_handles},
-                              {"shared memory that is left", shared_memory_left},
-                              {"the end of shared memory", the_end_of_shared_memory}};
-  return run_sections(sections, argc, argv);
+  return run_sections(argc, argv);
 }

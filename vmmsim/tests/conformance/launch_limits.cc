@@ -72,7 +72,7 @@ static std::string launched(CUfunction kernel, const Shape& s, void** arguments,
   return std::string(check::name(result)) + (then ? std::string(", then ") + check::name(then) : "");
 }
 
-static void sizes() {
+SECTION("sizes") {
   set_up();
   CUdeviceptr memory;
   CHECK(cuMemAlloc(&memory, 4096));
@@ -118,7 +118,7 @@ static void sizes() {
       say(std::string(name) + " " + text_of(shape), launched(function(name), shape, nullptr, true));
 }
 
-static void registers() {
+SECTION("registers") {
   set_up();
   CUdeviceptr memory;
   CHECK(cuMemAlloc(&memory, 4096));
@@ -147,7 +147,7 @@ static void registers() {
   }
 }
 
-static void attributes() {
+SECTION("attributes of a launch") {
   set_up();
   const CUfunction plain = function("plain");
   const auto ask = [&](const std::string& what, std::vector<CUlaunchAttribute> all, unsigned count,
@@ -199,7 +199,37 @@ static void attributes() {
 static size_t CUDA_CB by_threads(int threads) { return size_t(threads) * 64; }
 static size_t CUDA_CB too_much(int) { return 1 << 20; }
 
-static void occupancy() {
+SECTION("attributes of a kernel") {
+  set_up();
+  const struct {
+    CUfunction_attribute what;
+    const char* name;
+  } all[] = {{CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, "MAX_THREADS_PER_BLOCK"},
+             {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, "SHARED_SIZE_BYTES"},
+             {CU_FUNC_ATTRIBUTE_PTX_VERSION, "PTX_VERSION"},
+             {CU_FUNC_ATTRIBUTE_BINARY_VERSION, "BINARY_VERSION"},
+             {CU_FUNC_ATTRIBUTE_CACHE_MODE_CA, "CACHE_MODE_CA"},
+             {CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, "MAX_DYNAMIC_SHARED_SIZE_BYTES"},
+             {CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, "PREFERRED_SHARED_MEMORY_CARVEOUT"},
+             {CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, "CLUSTER_SIZE_MUST_BE_SET"},
+             {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, "REQUIRED_CLUSTER_WIDTH"},
+             {CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED"},
+             {CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, "CLUSTER_SCHEDULING_POLICY_PREFERENCE"}};
+  for (const char* const name : {"plain", "most64", "most8x8", "just64", "most2000", "sharing"})
+    for (const auto& [what, called] : all) {
+      int value = -7;
+      const CUresult result = cuFuncGetAttribute(&value, what, function(name));
+      say(std::string(called) + " of " + name,
+          std::string(check::name(result)) + (result ? "" : ", " + std::to_string(value)));
+    }
+  for (const auto& [what, called] : all)
+    for (const int value : {-1, 0, 1, 2, 100, 101, 49153, 232449}) {
+      const std::string of = std::string("set ") + called + " to " + std::to_string(value);
+      say(of, cuFuncSetAttribute(function("plain"), what, value));
+    }
+}
+
+SECTION("occupancy") {
   set_up();
   const char* const names[] = {"plain", "most64", "just64", "registers16", "crowded", "most2000", "sharing"};
   for (const bool raised : {false, true}) {
@@ -240,8 +270,7 @@ static void occupancy() {
     }
   }
 }
-
-static void wrong_occupancy() {
+SECTION("wrong arguments of occupancy") {
   set_up();
   int number;
   const CUfunction plain = function("plain");
@@ -254,42 +283,4 @@ static void wrong_occupancy() {
   say("best block of null", cuOccupancyMaxPotentialBlockSize(&number, &number, nullptr, nullptr, 0, 0));
 }
 
-static void kernel_attributes() {
-  set_up();
-  const struct {
-    CUfunction_attribute what;
-    const char* name;
-  } all[] = {{CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, "MAX_THREADS_PER_BLOCK"},
-             {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, "SHARED_SIZE_BYTES"},
-             {CU_FUNC_ATTRIBUTE_PTX_VERSION, "PTX_VERSION"},
-             {CU_FUNC_ATTRIBUTE_BINARY_VERSION, "BINARY_VERSION"},
-             {CU_FUNC_ATTRIBUTE_CACHE_MODE_CA, "CACHE_MODE_CA"},
-             {CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, "MAX_DYNAMIC_SHARED_SIZE_BYTES"},
-             {CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, "PREFERRED_SHARED_MEMORY_CARVEOUT"},
-             {CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, "CLUSTER_SIZE_MUST_BE_SET"},
-             {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, "REQUIRED_CLUSTER_WIDTH"},
-             {CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED"},
-             {CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, "CLUSTER_SCHEDULING_POLICY_PREFERENCE"}};
-  for (const char* const name : {"plain", "most64", "most8x8", "just64", "most2000", "sharing"})
-    for (const auto& [what, called] : all) {
-      int value = -7;
-      const CUresult result = cuFuncGetAttribute(&value, what, function(name));
-      say(std::string(called) + " of " + name,
-          std::string(check::name(result)) + (result ? "" : ", " + std::to_string(value)));
-    }
-  for (const auto& [what, called] : all)
-    for (const int value : {-1, 0, 1, 2, 100, 101, 49153, 232449}) {
-      const std::string of = std::string("set ") + called + " to " + std::to_string(value);
-      say(of, cuFuncSetAttribute(function("plain"), what, value));
-    }
-}
-
-int main(int argc, char** argv) {
-  const Section sections[] = {{"sizes", sizes},
-                              {"registers", registers},
-                              {"attributes of a launch", attributes},
-                              {"attributes of a kernel", kernel_attributes},
-                              {"occupancy", occupancy},
-                              {"wrong arguments of occupancy", wrong_occupancy}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

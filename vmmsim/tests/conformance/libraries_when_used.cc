@@ -135,7 +135,7 @@ static const Question questions[] = {
        return plain(first) + ", then " + plain(cuKernelGetFunction(&found, kernel()));
      }}};
 
-static void all() {
+SECTION("code") {
   begin();
   for (const Code& code : codes) {
     const CUresult result = load(code);
@@ -151,7 +151,7 @@ static void all() {
   }
 }
 
-static void options() {
+SECTION("options") {
   begin();
   static char log[1000];
   for (const Code& code : codes) {
@@ -167,7 +167,4 @@ static void options() {
   say("preserved", cuLibraryLoadData(&library, codes[0].text, nullptr, nullptr, 0, preserved, values, 1));
 }
 
-int main(int argc, char** argv) {
-  static constexpr Section sections[] = {{"code", all}, {"options", options}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

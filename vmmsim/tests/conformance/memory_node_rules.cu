@@ -124,6 +124,8 @@ static void edits(bool frees) {
            [](Graph& g) { return cuGraphAddChildGraphNode(&g.one, new_graph(), nullptr, 0, g.graph); });
   ask_edit("destroy the graph", [](Graph& g) { return cuGraphDestroy(g.graph); });
 }
+SECTION("edits of a graph that keeps its memory") { edits(false); }
+SECTION("edits of one that frees it") { edits(true); }
 
 // --- Executable graphs -----------------------------------------------------------------------------------------------
 
@@ -167,9 +169,11 @@ static void instances(bool frees) {
   ask("destroy the instance at last", [&] { return cuGraphExecDestroy(instance); });
   ask("wait at last", [&] { return cuStreamSynchronize(stream); });
 }
+SECTION("instances of a graph that keeps its memory") { instances(false); }
+SECTION("instances of one that frees it") { instances(true); }
 
 // One graph allocates, another frees.
-static void two_graphs() {
+SECTION("one allocates, another frees") {
   const auto started = [](CUgraphExec instance) {
     return listed({brief(cuGraphLaunch(instance, stream)), brief(cuStreamSynchronize(stream))});
   };
@@ -208,7 +212,7 @@ static void two_graphs() {
 
 // --- Children that are moved -----------------------------------------------------------------------------------------
 
-static void moved() {
+SECTION("children that are moved") {
 #if CUDA_VERSION >= 13000
   for (const bool has_memory : {false, true}) {
     const std::string name = has_memory ? "with memory nodes: " : "without: ";
@@ -247,13 +251,6 @@ static void moved() {
 #endif
 }
 
-static const Section parts[] = {{"edits of a graph that keeps its memory", [] { edits(false); }},
-                                {"edits of one that frees it", [] { edits(true); }},
-                                {"instances of a graph that keeps its memory", [] { instances(false); }},
-                                {"instances of one that frees it", [] { instances(true); }},
-                                {"one allocates, another frees", two_graphs},
-                                {"children that are moved", moved}};
-
 static void set_up() {
   CHECK(cudaSetDevice(0));
   CHECK(cudaFree(nullptr));
@@ -261,4 +258,4 @@ static void set_up() {
   CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 }
 
-int main(int argc, char** argv) { return run_parts(parts, argc, argv, set_up); }
+int main(int argc, char** argv) { return run_parts(argc, argv, set_up); }

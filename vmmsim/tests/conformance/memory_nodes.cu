@@ -56,10 +56,10 @@ static void a_graph(bool frees) {
   cudaGetLastError();
 }
 
-static void frees_nothing() { a_graph(false); }
-static void frees_it() { a_graph(true); }
+SECTION("a graph that only allocates") { a_graph(false); }
+SECTION("a graph that frees what it allocates") { a_graph(true); }
 
-static void what_it_may_ask() {
+SECTION("what a node may ask for") {
   cudaGraph_t graph;
   CHECK(cudaGraphCreate(&graph, 0));
   for (const int id : {-1, 0, 1000}) {
@@ -76,7 +76,7 @@ static void what_it_may_ask() {
   }
 }
 
-static void nothing_in_a_capture() {
+SECTION("nothing, in a capture") {
   cudaMemPool_t pool;
   CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
   for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed})
@@ -97,7 +97,7 @@ static void nothing_in_a_capture() {
 }
 
 // What is known of a graph after a call that would have given it a node that frees was refused.
-static void a_refused_free() {
+SECTION("after a refusal") {
   void *ordinary, *theirs;
   cudaGraph_t other;
   CHECK(cudaMalloc(&ordinary, 1024));
@@ -143,7 +143,7 @@ static void set_highest(unsigned long long value) {
   }
   say_use("then");
 }
-static void watermarks() {
+SECTION("watermarks") {
   cudaGraph_t graphs[2];
   cudaGraphExec_t instances[2];
   void* addresses[2];
@@ -173,16 +173,9 @@ static void watermarks() {
   set_highest(0);
 }
 
-int main(int argc, char** argv) {
-  if (argc > 1) {
-    CHECK(cudaSetDevice(0));
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  }
-  const Section sections[] = {{"a graph that only allocates", frees_nothing},
-                              {"a graph that frees what it allocates", frees_it},
-                              {"what a node may ask for", what_it_may_ask},
-                              {"nothing, in a capture", nothing_in_a_capture},
-                              {"after a refusal", a_refused_free},
-                              {"watermarks", watermarks}};
-  return run_sections(sections, argc, argv);
+static void set_up() {
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 }
+
+int main(int argc, char** argv) { return run_sections(argc, argv, set_up); }

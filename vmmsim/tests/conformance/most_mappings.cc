@@ -30,7 +30,7 @@ static void begin() {
   CHECK(cudaFree(nullptr));
 }
 
-static void most_of_2_mib() {
+SECTION("2 MiB, mapped until it is refused") {
   begin();
   CUdeviceptr next = 0;
   const CUmemAccessDesc to_gpu = access_of(0), to_nobody = access_of(0, CU_MEM_ACCESS_FLAGS_PROT_NONE);
@@ -63,14 +63,11 @@ static void most_of_2_mib() {
   say("memset of the one more", cuMemsetD8(next, 1, page));
 }
 
-static void of_64_mib() {
+SECTION("64 MiB") {
   begin();
   CUdeviceptr next = 0;
   const size_t open = map_until_refused(create(64 * MiB), 64 * MiB, most / 32 + at_once, &next);
   say("mappings of 64 MiB with more than 2^19 pages of 2 MiB", yes(open > most / 32));
 }
 
-int main(int argc, char** argv) {
-  const Section sections[] = {{"2 MiB, mapped until it is refused", most_of_2_mib}, {"64 MiB", of_64_mib}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

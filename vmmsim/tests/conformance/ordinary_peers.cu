@@ -32,7 +32,7 @@ static void prepare() {
   }
 }
 
-static void streams() {
+SECTION("streams of the other GPU") {
   on(0);
   say("memset in the other's stream", cudaMemsetAsync(memory[1], 1, page, stream[1]));
   say("memset of its own memory there", cudaMemsetAsync(memory[0], 1, page, stream[1]));
@@ -48,7 +48,7 @@ static void streams() {
   say("destroy", cudaStreamDestroy(stream[1]));
   finish("synchronise all");
 }
-static void launches() {  // GPU 0 is current, the stream is GPU 1's
+SECTION("launches in a stream of the other GPU") {  // GPU 0 is current, the stream is GPU 1's
   on(1), count<<<1, 1>>>(result[1]), finish("GPU 1 counts"), on(0);
   count<<<1, 1, 0, stream[1]>>>(result[1]), say("launch in its stream", cudaGetLastError());
   say("synchronise", cudaStreamSynchronize(stream[1]));
@@ -81,7 +81,7 @@ static void launches() {  // GPU 0 is current, the stream is GPU 1's
   say("cuLaunchKernel of the CUkernel", driver(of_all));
   finish("synchronise all");
 }
-static void events() {
+SECTION("events of the other GPU") {
   on(0);
   say("record the other's event", cudaEventRecord(event[1], stream[0]));
   say("record its event in the other's stream", cudaEventRecord(event[0], stream[1]));
@@ -97,7 +97,7 @@ static void events() {
   say("time between both", cudaEventElapsedTime(&time, event[0], event[1]));
   say("destroy the other's", cudaEventDestroy(event[1]));
 }
-static void memory_of_the_other() {
+SECTION("memory of the other GPU, no peer access") {
   on(0);
   say("memset", cudaMemset(memory[1], 1, page));
   int value = 0;
@@ -130,7 +130,7 @@ static void memory_of_the_other() {
   for (int gpu : {0, 1}) on(gpu), add<<<1, 1>>>(managed, 1), finish("add to managed memory");
   say("value", std::to_string(*managed));
 }
-static void one_way() {
+SECTION("peer access one way") {
   on(1), say("GPU 1 may use GPU 0's memory", cudaDeviceEnablePeerAccess(0, 0));
   store<<<1, 1>>>(memory[0], 5), finish("store by GPU 1");
   add<<<1, 1>>>(memory[0], 5), finish("atomic add by GPU 1");
@@ -141,7 +141,7 @@ static void one_way() {
   on(0), say("value", std::to_string(value_at(later)));
   store<<<1, 1>>>(memory[1], 5), finish("store by GPU 0 to GPU 1's");
 }
-static void between_streams() {  // GPU 1 goes on when GPU 0 has stored
+SECTION("one GPU waits for the other") {  // GPU 1 goes on when GPU 0 has stored
   on(1), CHECK(cudaDeviceEnablePeerAccess(0, 0));
   on(0), store<<<1, 1, 0, stream[0]>>>(memory[0], 7), CHECK(cudaEventRecord(event[0], stream[0]));
   on(1), CHECK(cudaStreamWaitEvent(stream[1], event[0], 0));
@@ -153,7 +153,7 @@ static void between_streams() {  // GPU 1 goes on when GPU 0 has stored
   store<<<1, 1, 0, stream[0]>>>(memory[0], 8), say("GPU 0 stores", cudaStreamSynchronize(stream[0]));
   say("GPU 1", cudaStreamSynchronize(stream[1]));
 }
-static void variables() {
+SECTION("variables of each GPU") {
   for (int gpu : {0, 1}) {
     on(gpu), count<<<1, 1>>>(result[gpu]), count<<<1, 1>>>(result[gpu]), finish("count");
     say("cell of GPU " + std::to_string(gpu), std::to_string(value_at(result[gpu])));
@@ -166,7 +166,7 @@ static void variables() {
   cudaFuncAttributes all;
   say("attributes of a kernel", cudaFuncGetAttributes(&all, (const void*)count));
 }
-static void threads() {
+SECTION("threads") {
   on(1);
   std::thread([] {
     int device = -1;
@@ -178,14 +178,14 @@ static void threads() {
   int device = -1;
   CHECK(cudaGetDevice(&device)), say("device of the first", std::to_string(device));
 }
-static void reset() {
+SECTION("reset of one GPU") {
   on(1), say("reset GPU 1", cudaDeviceReset());
   on(0), store<<<1, 1>>>(memory[0], 1), finish("kernel on GPU 0");
   say("memset of GPU 1's memory", cudaMemset(memory[1], 0, 4));
   say("free it", cudaFree(memory[1]));
   on(1), CHECK(cudaMalloc(&memory[1], page)), store<<<1, 1>>>(memory[1], 1), finish("kernel on GPU 1");
 }
-static void contexts() {
+SECTION("contexts") {
   CUcontext context[2], now;
   for (int gpu : {0, 1}) on(gpu), CHECK(cuCtxGetCurrent(&context[gpu]));
   say("push", cuCtxPushCurrent(context[0]));
@@ -222,7 +222,7 @@ static void set_pool(int gpu, cudaMemAccessFlags flags) {
   say("pool's access for GPU " + std::to_string(gpu) + " = " + std::to_string(flags),
       cudaMemPoolSetAccess(pool, &descriptor, 1));
 }
-static void pools() {
+SECTION("pools") {
   on(0), CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
   int* other;
   say_pool(0), say_pool(1), on(1);
@@ -256,7 +256,7 @@ static void opener() {
   on(1), say("opener: enable peer access then", cudaDeviceEnablePeerAccess(0, 0));
   say("opener: close", cudaIpcCloseMemHandle(p));
 }
-static void ipc() {
+SECTION("legacy IPC") {
   on(0);
   cudaIpcMemHandle_t handle;
   CHECK(cudaIpcGetMemHandle(&handle, memory[0]));
@@ -265,25 +265,10 @@ static void ipc() {
   say("value", std::to_string(value_at(memory[0])));
 }
 
-static const Section cases[] = {
-    {"streams of the other GPU", streams},
-    {"launches in a stream of the other GPU", launches},
-    {"events of the other GPU", events},
-    {"memory of the other GPU, no peer access", memory_of_the_other},
-    {"peer access one way", one_way},
-    {"one GPU waits for the other", between_streams},
-    {"variables of each GPU", variables},
-    {"threads", threads},
-    {"reset of one GPU", reset},
-    {"contexts", contexts},
-    {"pools", pools},
-    {"legacy IPC", ipc},
-};
-
 static void set_up() { prepare(); }
 
 int main(int argc, char** argv) {
   if (argc > 2) return ends[0] = atoi(argv[2]), opener(), 0;
   if (argc == 1) require_peers();
-  return run_sections(cases, argc, argv, set_up);
+  return run_sections(argc, argv, set_up);
 }

@@ -37,13 +37,8 @@ static void ask(size_t places, size_t apart) {
   taken("taken when other memory is mapped, and one is open");
 }
 
-static void far() { ask(2048, 1024 * MiB); }
-static void farther() { ask(2048, 512 * MiB); }
-static void near() { ask(2048, page); }
+SECTION("2 MiB at 2048 places 1 GiB apart") { ask(2048, 1024 * MiB); }
+SECTION("2 MiB at 2048 places 512 MiB apart") { ask(2048, 512 * MiB); }
+SECTION("2 MiB at 2048 places side by side") { ask(2048, page); }
 
-int main(int argc, char** argv) {
-  const Section sections[] = {{"2 MiB at 2048 places 1 GiB apart", far},
-                              {"2 MiB at 2048 places 512 MiB apart", farther},
-                              {"2 MiB at 2048 places side by side", near}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

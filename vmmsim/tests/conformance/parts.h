@@ -69,12 +69,11 @@ inline void note_crashes(const std::string& argument) {
   for (long said, signal; all >> said >> signal;) crashes()[said] = int(signal);
 }
 
-// The parts of a program, as sections of it, with `set_up` before each.
-template <size_t n> int run_parts(const Section (&parts)[n], int argc, char** argv, void (*set_up)()) {
-  for (const Section& each : parts)
-    if (argc > 1 && argv[1] == std::string(each.name))
-      return note_crashes(argc > 2 ? argv[2] : ""), set_up(), each.run(), 0;
+// The sections of a program as such parts, with `set_up` before each.
+inline int run_parts(int argc, char** argv, void (*set_up)()) {
+  for (const Section& each : sections())
+    if (argc > 1 && argv[1] == each.name) return note_crashes(argc > 2 ? argv[2] : ""), set_up(), each.run(), 0;
   check::require_gpus(1);
-  for (const Section& each : parts) section(each.name), run_part(each.name);
+  for (const Section& each : sections()) section(each.name), run_part(each.name);
   return std::puts("OK"), 0;
 }

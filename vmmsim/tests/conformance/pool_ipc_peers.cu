@@ -139,7 +139,7 @@ static void* import_block(Pool pool, const Message& from) {
 
 // --- One process -----------------------------------------------------------------------------------------------------
 
-static void creations() {
+SECTION("creations") {
   section("pools to be created");
   Pool pool;
   for (const unsigned types : {0u, 1u, 2u, 4u, 8u, 9u, 16u, 17u}) {
@@ -151,7 +151,7 @@ static void creations() {
   ask("of the host", [&] { return cuMemPoolCreate(&pool, &properties); });
 }
 
-static void exports() {
+SECTION("exports") {
   section("exports of pools");
   CHECK(cudaSetDevice(0));
   int fd = -1;
@@ -205,7 +205,7 @@ static void exports() {
   ask("export of a freed block", [&] { return cudaMemPoolExportPointer(&data, block); });
 }
 
-static void imports() {
+SECTION("imports") {
   section("imports in the process that made the pool, and wrong ones");
   CHECK(cudaSetDevice(0));
   const Pool shared = make_pool(0, fd_type), other = make_pool(0, fd_type);
@@ -271,7 +271,7 @@ static cudaError_t import_again(const Imported& all, Pool* pool) {
   return cudaMemPoolImportFromShareableHandle(pool, (void*)(intptr_t)all.shared.fd, fd_type, 0);
 }
 
-static void uses() {
+SECTION("uses") {
   section("an imported pool and its blocks");
   CHECK(cudaSetDevice(0));
   start_exporter();
@@ -300,7 +300,7 @@ static void uses() {
   end_exporter(false);
 }
 
-static void asks() {
+SECTION("asks") {
   section("what else is asked of it");
   Imported all = import_all();
   const Pool pool = all.pool;
@@ -338,7 +338,7 @@ static void asks() {
   end_exporter(false);
 }
 
-static void frees() {
+SECTION("frees of imports") {
   section("free");
   Imported all = import_all();
   void* p = nullptr;
@@ -391,9 +391,14 @@ static void destroys(const char* how) {
   ask("destroy that again", [&] { return cudaMemPoolDestroy(again); });
   if (what.find("exporter") == std::string::npos) end_exporter(false);
 }
+SECTION("destroys") { destroys("imported once"); }
+SECTION("destroys 2") { destroys("imported twice"); }
+SECTION("destroys 3") { destroys("no blocks left"); }
+SECTION("destroys 4") { destroys("imported twice, no blocks left"); }
+SECTION("destroys 5") { destroys("the exporter has ended"); }
 
 // The exporter does what it should not, or ends.
-static void exporter_frees() {
+SECTION("frees") {
   CHECK(cudaSetDevice(0));
   void* p = nullptr;
   section("the exporter frees first");
@@ -444,6 +449,8 @@ static void exporter_ends(bool kill_it) {
   ask("synchronise", [&] { return cudaStreamSynchronize(nullptr); });
   ask("destroy", [&] { return cudaMemPoolDestroy(pool); });
 }
+SECTION("exits") { exporter_ends(false); }
+SECTION("killed") { exporter_ends(true); }
 
 static std::string rights(Pool pool) {
   std::string all;
@@ -464,7 +471,7 @@ static void by_both(const std::string& when, void* at) {
   CHECK(cudaSetDevice(0));
 }
 
-static void two_gpus() {
+SECTION("two GPUs") {
   CHECK(cudaSetDevice(1));
   CHECK(cudaFree(nullptr));
   CHECK(cudaSetDevice(0));
@@ -492,7 +499,7 @@ static void two_gpus() {
   end_exporter(false);
 }
 
-static void peer_of_pool() {
+SECTION("the other GPU") {
   section("a pool of GPU 1, imported while GPU 0 is current");
   CHECK(cudaSetDevice(0));
   start_exporter();
@@ -504,31 +511,12 @@ static void peer_of_pool() {
 }
 
 // Each part in a process of its own.
-static const struct {
-  const char* name;
-  void (*run)();
-} parts[] = {{"creations", creations},
-             {"exports", exports},
-             {"imports", imports},
-             {"uses", uses},
-             {"asks", asks},
-             {"frees of imports", frees},
-             {"destroys", [] { destroys("imported once"); }},
-             {"destroys 2", [] { destroys("imported twice"); }},
-             {"destroys 3", [] { destroys("no blocks left"); }},
-             {"destroys 4", [] { destroys("imported twice, no blocks left"); }},
-             {"destroys 5", [] { destroys("the exporter has ended"); }},
-             {"frees", exporter_frees},
-             {"exits", [] { exporter_ends(false); }},
-             {"killed", [] { exporter_ends(true); }},
-             {"two GPUs", two_gpus},
-             {"the other GPU", peer_of_pool}};
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   if (argc > 1 && std::string(argv[1]) == "exporter") return serve(), 0;
-  for (const auto& part : parts)
-    if (argc > 2 && std::string(part.name) == argv[1]) return CHECK(cuInit(0)), note_crashes(argv[2]), part.run(), 0;
+  for (const Section& part : sections())
+    if (argc > 2 && part.name == argv[1]) return CHECK(cuInit(0)), note_crashes(argv[2]), part.run(), 0;
   check::require_gpus(2);
-  for (const auto& part : parts) run_part(part.name);
+  for (const Section& part : sections()) run_part(part.name);
 }

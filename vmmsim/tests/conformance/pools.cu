@@ -78,7 +78,7 @@ static void say_pointer(const std::string& what, const char* of) {
   }
 }
 
-static void in_a_row() {
+SECTION("in a row") {
   for (size_t size :
        {1,        1,     256,      511,     512,           513, 1000,    1024, 1025,          3000, 4096,    5000,
         65536,    65537, 100,      1 << 20, (1 << 20) + 1, 8,   2 << 20, 8,    (2 << 20) + 1, 8,    3 << 20, 8,
@@ -87,7 +87,7 @@ static void in_a_row() {
   say("the first is a multiple of 32 MiB", yes(CUdeviceptr(first) % (32 * MiB) == 0));
   say_pool("pool");
 }
-static void many() {
+SECTION("many small ones") {
   take(8);
   size_t stride = 0, times = 0;
   char* before = first;
@@ -100,13 +100,13 @@ static void many() {
   say("apart " + std::to_string(stride), std::to_string(times));
   say_pool("pool");
 }
-static void again() {
+SECTION("freed and taken again") {
   p = say_take(1000), q = say_take(1000), r = say_take(1000), s = say_take(1000);
   drop(q), q = say_take(1000), drop(q), q = say_take(500), say_take(300), say_take(200);
   drop(q), drop(p), p = say_take(1500), drop(r), drop(s), say_take(3000);
   say_take(8);
 }
-static void again_settled() {
+SECTION("freed, synchronised and taken again") {
   p = say_take(1000), q = say_take(1000), r = say_take(1000), s = say_take(1000), say_take(1000);
   drop(q), finish(), q = say_take(1000), drop(q), finish(), q = say_take(500), say_take(300), say_take(200);
   drop(q), drop(p), finish(), p = say_take(1500), drop(r), drop(s), finish(), say_take(2000), say_take(8);
@@ -120,6 +120,10 @@ static void best(bool settled, bool large) {
   if (settled) finish();
   for (size_t size : {2, 3, 2, 1, 5, 1, 4, 1, 1, 1}) say_take(size * unit);
 }
+SECTION("which hole, small") { best(false, false); }
+SECTION("which hole, small, synchronised") { best(true, false); }
+SECTION("which hole, large") { best(false, true); }
+SECTION("which hole, large, synchronised") { best(true, true); }
 static void equals(int synchronised) {  // after each, after all, never
   char* all[8];
   for (int i = 0; i < 8; ++i) all[i] = say_take(i % 2 ? 512 : 2048);
@@ -130,19 +134,27 @@ static void equals(int synchronised) {  // after each, after all, never
   if (synchronised) finish();
   for (int i = 0; i < 4; ++i) say_take(i == 1 ? 1000 : 2048);
 }
+SECTION("which of equals") { equals(0); }
+SECTION("which of equals, synchronised") { equals(1); }
+SECTION("which of equals, synchronised after each") { equals(2); }
 static void backed(bool small_first) {  // a hole that is partly given back, and one that is not
   p = say_take((small_first ? 80 : 82) * MiB), q = say_take(8), r = say_take((small_first ? 82 : 80) * MiB),
   s = say_take(8);
   drop(p), finish(), say_pool("the first freed"), keep(), drop(r), finish(), say_pool("both freed");
   say_take(80 * MiB), say_pool("taken");
 }
+SECTION("a hole given back, a larger one not") { backed(true); }
+SECTION("a hole given back, a smaller one not") { backed(false); }
 static void kept_part(int unit) {  // which of three units is kept
   uint64_t some = 50 * MiB;
   CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &some));
   p = say_take(90 * MiB), drop(p), finish(), say_pool("freed");
   try_load("load in unit " + std::to_string(unit), first + unit * 32 * MiB);
 }
-static void memset_then_smaller() {  // what is put into a stream before the free counts as it was
+SECTION("what is kept: 0") { kept_part(0); }
+SECTION("what is kept: 1") { kept_part(1); }
+SECTION("what is kept: 2") { kept_part(2); }
+SECTION("memset, freed, a smaller one") {  // what is put into a stream before the free counts as it was
   int* flag;
   CHECK(cudaHostAlloc(&flag, 4, 0)), *flag = 0;
   p = say_take(4096, stream[0]);
@@ -159,8 +171,9 @@ static void all_gone() {
   drop(p), drop(q), drop(r), drop(s), finish();
   say_pool("freed"), say_take(3000), say_take(8), say_take(6 * MiB), say_take(50 * MiB), say_pool("taken");
 }
-static void all_kept() { keep(), all_gone(); }
-static void holes() {
+SECTION("all freed") { all_gone(); }
+SECTION("all freed and kept") { keep(), all_gone(); }
+SECTION("holes of whole units") {
   p = say_take(40 * MiB), q = say_take(8), r = say_take(40 * MiB), s = say_take(8), say_pool("taken");
   drop(p), finish(), say_pool("the first freed");
   say_take(20 * MiB), say_pool("taken 20 MiB");
@@ -169,18 +182,18 @@ static void holes() {
   say_take(80 * MiB), say_pool("taken 80 MiB");
   try_load("load where the third was", r);
 }
-static void hole_load() {
+SECTION("load around holes") {
   p = say_take(40 * MiB), q = say_take(8), drop(p), finish(), say_pool("freed"), say_take(6 * MiB), say_pool("taken");
   try_load("load next to the block left", q - 4);
   try_load("load at the start of its 32 MiB", first + 32 * MiB);
   try_load("load before its 32 MiB", first + 32 * MiB - 4);
 }
-static void hole_load_start() {
+SECTION("load in a hole") {
   p = say_take(40 * MiB), q = say_take(8), drop(p), finish(), say_pool("freed");
   try_load("load at the start", p);
 }
 static void tell(const std::string& what, cudaError_t answer) { say(what, answer), cudaGetLastError(); }
-static void past_the_end() {
+SECTION("past the end") {
   p = say_take(1000), q = say_take(1000);
   const int value = 77;
   CHECK(cudaMemset(p, 0, 1000)), CHECK(cudaMemcpy(q, &value, sizeof value, cudaMemcpyDefault));
@@ -204,10 +217,10 @@ static void past_the_end() {
   try_load("load the last of the 32 MiB", first + 32 * MiB - 4);
   try_load("load past the 32 MiB", first + 32 * MiB);
 }
-static void mapping() {
+SECTION("mapping") {
   for (size_t size : {8, 40 << 20, 8}) p = say_take(size), say_pointer(std::to_string(size), p);
 }
-static void freed() {
+SECTION("freed") {
   p = say_take(1000), q = say_take(1000), drop(p);
   say_pointer("freed", p), finish(), say_pointer("freed and synchronised", p);
   std::vector<char> host(8);
@@ -219,7 +232,7 @@ static void freed() {
     if (!all) drop(q), finish(), say_pool("all freed");
   }
 }
-static void access() {
+SECTION("access") {
   p = take(1000), q = take(8 * MiB);
   say_access("at the start", p), say_access("inside", p + 8), say_access("last byte", p + 999),
       say_access("behind the end", p + 1008);
@@ -230,7 +243,7 @@ static void access() {
   CHECK(cudaMallocManaged(&host, 8)), say_access("managed memory", static_cast<char*>(host));
   drop(p), say_access("freed", p);
 }
-static void busy() {
+SECTION("freed in a busy stream") {
   int* flag;
   CHECK(cudaHostAlloc(&flag, 4, 0)), *flag = 0;
   p = say_take(1000, stream[0]);
@@ -243,7 +256,7 @@ static void busy() {
   *const_cast<volatile int*>(flag) = 1;
   finish();
 }
-static void busy_full() {
+SECTION("freed in a busy stream, the pool is full") {
   int* flag;
   CHECK(cudaHostAlloc(&flag, 4, 0)), *flag = 0;
   p = say_take(20 * MiB, stream[0]);
@@ -253,7 +266,7 @@ static void busy_full() {
   *const_cast<volatile int*>(flag) = 1;
   finish();
 }
-static void busy_large() {
+SECTION("parts of what is freed in a busy stream") {
   int* flag;
   CHECK(cudaHostAlloc(&flag, 4, 0)), *flag = 0;
   p = say_take(3000, stream[0]);
@@ -263,7 +276,7 @@ static void busy_large() {
   *const_cast<volatile int*>(flag) = 1;
   finish();
 }
-static void two_pools() {
+SECTION("two pools") {
   cudaMemPoolProps properties = {};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
@@ -278,45 +291,11 @@ static void two_pools() {
   drop(q), finish(), try_load("load, freed after it, another in use", q), drop(r), finish(),
       try_load("load, all freed", q);
 }
-static void plain_free() {
+SECTION("cudaFree") {
   p = say_take(1000), q = say_take(1000);
   CHECK(cudaFree(p)), say_take(1000), say_pool("pool");
   CHECK(cudaFree(q)), say_pool("pool");
 }
-
-static const Section cases[] = {
-    {"in a row", in_a_row},
-    {"many small ones", many},
-    {"freed and taken again", again},
-    {"freed, synchronised and taken again", again_settled},
-    {"which hole, small", [] { best(false, false); }},
-    {"which hole, small, synchronised", [] { best(true, false); }},
-    {"which hole, large", [] { best(false, true); }},
-    {"which hole, large, synchronised", [] { best(true, true); }},
-    {"which of equals", [] { equals(0); }},
-    {"which of equals, synchronised", [] { equals(1); }},
-    {"which of equals, synchronised after each", [] { equals(2); }},
-    {"a hole given back, a larger one not", [] { backed(true); }},
-    {"a hole given back, a smaller one not", [] { backed(false); }},
-    {"what is kept: 0", [] { kept_part(0); }},
-    {"what is kept: 1", [] { kept_part(1); }},
-    {"what is kept: 2", [] { kept_part(2); }},
-    {"memset, freed, a smaller one", memset_then_smaller},
-    {"all freed", all_gone},
-    {"all freed and kept", all_kept},
-    {"holes of whole units", holes},
-    {"load around holes", hole_load},
-    {"load in a hole", hole_load_start},
-    {"past the end", past_the_end},
-    {"mapping", mapping},
-    {"freed", freed},
-    {"access", access},
-    {"freed in a busy stream", busy},
-    {"freed in a busy stream, the pool is full", busy_full},
-    {"parts of what is freed in a busy stream", busy_large},
-    {"two pools", two_pools},
-    {"cudaFree", plain_free},
-};
 
 static void set_up() {
   alarm(20);
@@ -326,4 +305,4 @@ static void set_up() {
   load<<<1, 1>>>(result, result), CHECK(cudaMemset(result, 1, 4)), await<<<1, 1>>>(result), finish();
 }
 
-int main(int argc, char** argv) { return run_sections(cases, argc, argv, set_up); }
+int main(int argc, char** argv) { return run_sections(argc, argv, set_up); }

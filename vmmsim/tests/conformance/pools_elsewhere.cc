@@ -18,7 +18,7 @@ static CUresult make(CUmemoryPool* pool, int type, const CUmemLocation& where, u
   return cuMemPoolCreate(pool, &given);
 }
 
-static void created() {
+SECTION("created") {
   begin();
   for (int type = 0; type < 4; ++type) {
     for (const Place& each : places) {
@@ -150,13 +150,13 @@ static void use(int type, const CUmemLocation& where) {
   say("used", attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
   say("destroy", cuMemPoolDestroy(pool));
 }
-static void pinned_gpu() { use(1, places[0].location); }
-static void pinned_host() { use(1, places[3].location); }
-static void pinned_node() { use(1, places[5].location); }
-static void managed_gpu() { use(2, places[0].location); }
-static void managed_host() { use(2, places[3].location); }
-static void managed_node() { use(2, places[5].location); }
-static void managed_nowhere() { use(2, places[9].location); }
+SECTION("pinned, the GPU") { use(1, places[0].location); }
+SECTION("pinned, the host") { use(1, places[3].location); }
+SECTION("pinned, node 0") { use(1, places[5].location); }
+SECTION("managed, the GPU") { use(2, places[0].location); }
+SECTION("managed, the host") { use(2, places[3].location); }
+SECTION("managed, node 0") { use(2, places[5].location); }
+SECTION("managed, nowhere") { use(2, places[9].location); }
 
 // Which pool a place has.
 static std::string which(CUmemoryPool pool) {
@@ -175,7 +175,7 @@ static std::string in_use(int type, CUmemLocation where) {
   const CUresult result = cuMemGetMemPool(&pool, &where, CUmemAllocationType(type));
   return plain(result) + (result ? "" : ", " + which(pool));
 }
-static void defaults() {
+SECTION("defaults") {
   begin();
   for (int type = 0; type < 4; ++type) {
     for (size_t i = 0; i < std::size(places); ++i) {
@@ -200,7 +200,7 @@ static void defaults() {
     }
   }
 }
-static void set() {
+SECTION("set") {
   begin();
   CUmemoryPool pools[5] = {};
   const char* names[] = {"pinned, the GPU", "pinned, the host", "pinned, node 0", "managed, the GPU",
@@ -233,7 +233,7 @@ static void set() {
   say("set the default for managed memory", cuMemSetMemPool(&where, CU_MEM_ALLOCATION_TYPE_MANAGED, usual_pool));
 }
 
-static void nodes() {
+SECTION("nodes") {
   begin();
   for (int type = 0; type < 4; ++type) {
     for (const Place& each : places) {
@@ -257,17 +257,4 @@ static void nodes() {
   }
 }
 
-int main(int argc, char** argv) {
-  static constexpr Section sections[] = {{"created", created},
-                                         {"pinned, the GPU", pinned_gpu},
-                                         {"pinned, the host", pinned_host},
-                                         {"pinned, node 0", pinned_node},
-                                         {"managed, the GPU", managed_gpu},
-                                         {"managed, the host", managed_host},
-                                         {"managed, node 0", managed_node},
-                                         {"managed, nowhere", managed_nowhere},
-                                         {"defaults", defaults},
-                                         {"set", set},
-                                         {"nodes", nodes}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

@@ -25,6 +25,18 @@ static CUresult context_of(CUdeviceptr address) {
   return cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_CONTEXT, address);
 }
 
+static void begin(bool own) {
+  CHECK(cuInit(0));
+  CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
+  CHECK(cuCtxSetCurrent(primary));
+  CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
+  if (!own) return;
+  CUmemPoolProps properties = {};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CHECK(cuMemPoolCreate(&pool, &properties));
+}
+
 // Blocks of two contexts; the second ends.
 static void another_context() {
   CUcontext other;
@@ -57,6 +69,8 @@ static void another_context() {
   allocate(stream, 1024);
   say_counts("a block again");
 }
+SECTION("the GPU's pool, another context") { begin(false), another_context(); }
+SECTION("a pool of one's own, another context") { begin(true), another_context(); }
 
 // The context that all are of is reset.
 static void reset() {
@@ -73,24 +87,7 @@ static void reset() {
   allocate(stream, 1024);
   say_counts("a block again");
 }
+SECTION("the GPU's pool, a reset") { begin(false), reset(); }
+SECTION("a pool of one's own, a reset") { begin(true), reset(); }
 
-static void begin(bool own) {
-  CHECK(cuInit(0));
-  CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
-  CHECK(cuCtxSetCurrent(primary));
-  CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
-  if (!own) return;
-  CUmemPoolProps properties = {};
-  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  CHECK(cuMemPoolCreate(&pool, &properties));
-}
-
-int main(int argc, char** argv) {
-  static constexpr Section sections[] = {
-      {"the GPU's pool, another context", [] { begin(false), another_context(); }},
-      {"a pool of one's own, another context", [] { begin(true), another_context(); }},
-      {"the GPU's pool, a reset", [] { begin(false), reset(); }},
-      {"a pool of one's own, a reset", [] { begin(true), reset(); }}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

@@ -19,7 +19,7 @@ static std::string all_of(std::initializer_list<CUresult> answers) {
 }
 
 // --- fork
-static void fork_before() {
+SECTION("fork before cuInit") {
   int ends[2];
   EXPECT(pipe(ends) == 0, "no pipe");
   const pid_t child = fork();
@@ -35,7 +35,7 @@ static void fork_before() {
   say("the child's end", end_of(child));
   say("the parent afterwards", use_gpu());
 }
-static void fork_after_init() {
+SECTION("fork after cuInit, without a context") {
   CHECK(cuInit(0));
   say("the child's end", in_child([] {
         int count;
@@ -52,7 +52,7 @@ static void fork_after_init() {
   say("the parent", use_gpu());
 }
 // A child that exits as the program would, with what the driver has registered for the end.
-static void fork_beside_kernel() {
+SECTION("fork while a kernel runs") {
   make_context();
   run_kernel();
   say("a child that exits", in_child([] { std::exit(3); }));
@@ -66,7 +66,7 @@ static void fork_beside_kernel() {
   *flag = 1;
   say("the parent", cudaDeviceSynchronize());
 }
-static void fork_in_function() {
+SECTION("fork in a host function") {
   make_context();
   CHECK(cudaLaunchHostFunc(
       nullptr,
@@ -84,7 +84,7 @@ template <class Address> static void read_in_child(const char* what, Address add
   *reinterpret_cast<volatile int*>(address) = 41;
   say(what, in_child([=] { _exit(*reinterpret_cast<volatile int*>(address)); }));
 }
-static void host_memory_of_parent() {
+SECTION("what a child finds in its parent's memory") {
   make_context();
   void *pinned, *mapped, *managed;
   CHECK(cudaMallocHost(&pinned, 4096));
@@ -104,7 +104,7 @@ static void host_memory_of_parent() {
 }
 
 // --- Other ways to start a program, or to become another process.
-static void vforked() {
+SECTION("vfork") {
   make_context();
   static char name[] = "conformance", use[] = "use";
   char* const words[] = {name, use, nullptr};
@@ -119,7 +119,7 @@ static void vforked() {
   say("vfork and _exit", end_of(child));
   say("the parent", use_gpu());
 }
-static void spawned() {
+SECTION("posix_spawn and system") {
   make_context();
   static char name[] = "conformance", use[] = "use";
   char* const words[] = {name, use, nullptr};
@@ -129,7 +129,7 @@ static void spawned() {
   say("system", "exit " + std::to_string(WEXITSTATUS(std::system("exit 3"))));
   say("the parent", use_gpu());
 }
-static void becomes_another() {  // exec without fork
+SECTION("exec while a kernel runs") {  // exec without fork
   make_context();
   run_kernel();
   execl("/proc/self/exe", "conformance", "use", nullptr);
@@ -145,7 +145,7 @@ static std::set<int> inherited_descriptors() {
   }
   return all;
 }
-static void descriptors() {
+SECTION("descriptors") {
   const std::set<int> before = inherited_descriptors();
   CHECK(cuInit(0));
   say("after cuInit, more that a program inherits", yes(inherited_descriptors() != before));
@@ -175,17 +175,17 @@ template <class Before> static void daemonized(Before before) {
   EXPECT(read(ends[0], &word, 1) == 0, "a word");  // all others have ended
   say("who called daemon()", end_of(child));
 }
-static void daemon_before() {
+SECTION("daemon() before the first call") {
   daemonized([] {});
 }
-static void daemon_after_init() {
+SECTION("daemon() after cuInit") {
   daemonized([] { CHECK(cuInit(0)); });
 }
-static void daemon_after_use() {
+SECTION("daemon() with a context") {
   daemonized([] { make_context(); });
 }
 
-static void new_session() {
+SECTION("setsid") {
   say("setsid before the first call", in_child([] {
         EXPECT(setsid() > 0, "no session");
         say("the first call", use_gpu());
@@ -198,7 +198,7 @@ static void new_session() {
         std::exit(0);
       }));
 }
-static void prctl_before() {
+SECTION("prctl before the first call") {
   prctl(PR_SET_NAME, "another");
   prctl(PR_SET_DUMPABLE, 0);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -208,7 +208,7 @@ static void prctl_before() {
   say("the name", name);
   say("dumpable", std::to_string(prctl(PR_GET_DUMPABLE)));
 }
-static void prctl_later() {
+SECTION("prctl later") {
   make_context();
   say("dumpable, after the first call", std::to_string(prctl(PR_GET_DUMPABLE)));
   prctl(PR_SET_NAME, "another");
@@ -217,7 +217,7 @@ static void prctl_later() {
   say("the next call", use_gpu());
 }
 // A process with a driver asks to be killed when its parent ends, which happens while its kernel runs.
-static void killed_with_parent() {
+SECTION("PR_SET_PDEATHSIG") {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   int ends[2];
   EXPECT(pipe(ends) == 0, "no pipe");
@@ -245,21 +245,5 @@ int main(int argc, char** argv) {
     alarm(patience / 2);
     return use(), 0;
   }
-  const Section sections[] = {{"fork before cuInit", fork_before},
-                              {"fork after cuInit, without a context", fork_after_init},
-                              {"fork while a kernel runs", fork_beside_kernel},
-                              {"fork in a host function", fork_in_function},
-                              {"what a child finds in its parent's memory", host_memory_of_parent},
-                              {"vfork", vforked},
-                              {"posix_spawn and system", spawned},
-                              {"exec while a kernel runs", becomes_another},
-                              {"descriptors", descriptors},
-                              {"daemon() before the first call", daemon_before},
-                              {"daemon() after cuInit", daemon_after_init},
-                              {"daemon() with a context", daemon_after_use},
-                              {"setsid", new_session},
-                              {"prctl before the first call", prctl_before},
-                              {"prctl later", prctl_later},
-                              {"PR_SET_PDEATHSIG", killed_with_parent}};
-  return ask_in_sections(sections, argc, argv);
+  return ask_in_sections(argc, argv);
 }

@@ -9,17 +9,18 @@ static void returns_beside_function() {
   make_context();
   run_waiting_function();
 }
-static void exits_beside_function() {
+SECTION("main returns, a host function waits") { returns_beside_function(); }
+SECTION("exit(3), a host function waits") {
   returns_beside_function();
   std::atexit([] { say("what std::atexit was given", "runs"); });
   std::exit(3);
 }
-static void exits_quickly_beside_function() {
+SECTION("quick_exit(5), a host function waits") {
   returns_beside_function();
   std::at_quick_exit([] { say("what std::at_quick_exit was given", "runs"); });
   std::quick_exit(5);
 }
-static void terminated_beside_function() {
+SECTION("SIGTERM, a host function waits") {
   returns_beside_function();
   kill(getpid(), SIGTERM);
   for (;;) pause();
@@ -28,16 +29,17 @@ static void returns_beside_kernel() {
   make_context();
   run_kernel();
 }
-static void exits_at_once_beside_kernel() {
+SECTION("main returns, a kernel runs") { returns_beside_kernel(); }
+SECTION("_exit(4), a kernel runs") {
   returns_beside_kernel();
   _exit(4);
 }
-static void terminated_beside_kernel() {
+SECTION("SIGTERM, a kernel runs") {
   returns_beside_kernel();
   kill(getpid(), SIGTERM);
   for (;;) pause();
 }
-static void exits_in_handler() {  // while main waits for the kernel
+SECTION("exit(3) in a handler of a signal, main waits for a kernel") {  // while main waits for the kernel
   returns_beside_kernel();
   std::signal(SIGUSR1, [](int) { std::exit(3); });
   const pthread_t main = pthread_self();
@@ -47,7 +49,7 @@ static void exits_in_handler() {  // while main waits for the kernel
   }).detach();
   cudaDeviceSynchronize();
 }
-static void exits_in_thread() {
+SECTION("exit(3) in a thread, main waits for a kernel") {
   returns_beside_kernel();
   std::thread([] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -63,28 +65,28 @@ template <class Work> static void in_host_function(Work work) {
   const cudaError_t answer = cudaDeviceSynchronize();
   for (;;) say("main goes on", answer), pause();
 }
-static void function_exits() {
+SECTION("exit(3) in a host function") {
   in_host_function([](void*) {
     std::atexit([] { say("what std::atexit was given", "runs"); });
     std::exit(3);
   });
 }
-static void function_exits_at_once() {
+SECTION("_exit(4) in a host function") {
   in_host_function([](void*) { _exit(4); });
 }
-static void function_exits_quickly() {
+SECTION("quick_exit(5) in a host function") {
   in_host_function([](void*) {
     std::at_quick_exit([] { say("what std::at_quick_exit was given", "runs"); });
     std::quick_exit(5);
   });
 }
-static void function_aborts() {
+SECTION("abort() in a host function") {
   in_host_function([](void*) { std::abort(); });
 }
-static void function_throws() {
+SECTION("an exception leaves a host function") {
   in_host_function([](void*) { throw std::runtime_error("of a host function"); });
 }
-static void callback_exits() {
+SECTION("exit(3) in a callback") {
   make_context();
   CHECK(cudaStreamAddCallback(nullptr, [](cudaStream_t, cudaError_t, void*) { std::exit(3); }, nullptr, 0));
   cudaDeviceSynchronize();
@@ -99,7 +101,7 @@ static void work_on() {
   say("the other thread waits for the kernel", cudaDeviceSynchronize());
   say("and uses the GPU", use_gpu());
 }
-static void main_thread_ends() {
+SECTION("main's thread ends, another goes on, and calls exit(3)") {
   returns_beside_kernel();
   std::thread([] {
     work_on();
@@ -107,7 +109,8 @@ static void main_thread_ends() {
   }).detach();
   pthread_exit(nullptr);
 }
-static void all_threads_end() {  // the driver's might go on, and block what else would end the process
+// The driver's might go on, and block what else would end the process.
+SECTION("main's thread ends, and then the other") {
   std::fflush(stdout);
   int status = 0;
   const pid_t child = fork();
@@ -121,23 +124,4 @@ static void all_threads_end() {  // the driver's might go on, and block what els
   if (!has_ended) kill(child, SIGKILL);
 }
 
-int main(int argc, char** argv) {
-  const Section sections[] = {{"main returns, a host function waits", returns_beside_function},
-                              {"exit(3), a host function waits", exits_beside_function},
-                              {"quick_exit(5), a host function waits", exits_quickly_beside_function},
-                              {"SIGTERM, a host function waits", terminated_beside_function},
-                              {"main returns, a kernel runs", returns_beside_kernel},
-                              {"_exit(4), a kernel runs", exits_at_once_beside_kernel},
-                              {"SIGTERM, a kernel runs", terminated_beside_kernel},
-                              {"exit(3) in a handler of a signal, main waits for a kernel", exits_in_handler},
-                              {"exit(3) in a thread, main waits for a kernel", exits_in_thread},
-                              {"exit(3) in a host function", function_exits},
-                              {"_exit(4) in a host function", function_exits_at_once},
-                              {"quick_exit(5) in a host function", function_exits_quickly},
-                              {"abort() in a host function", function_aborts},
-                              {"an exception leaves a host function", function_throws},
-                              {"exit(3) in a callback", callback_exits},
-                              {"main's thread ends, another goes on, and calls exit(3)", main_thread_ends},
-                              {"main's thread ends, and then the other", all_threads_end}};
-  return ask_in_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return ask_in_sections(argc, argv); }

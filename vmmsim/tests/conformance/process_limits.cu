@@ -36,11 +36,8 @@ static void before_the_first_call(const char* when, unsigned long bytes) {
   say("RLIMIT_AS " + std::string(when) + ": end", end);
 }
 
-static void before() {
+SECTION("a limit before the first call") {
   before_the_first_call("1 GiB", GiB);
   before_the_first_call("1 TiB", 1024 * GiB);
 }
-int main(int argc, char** argv) {
-  const Section sections[] = {{"a limit before the first call", before}};
-  return ask_in_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return ask_in_sections(argc, argv); }

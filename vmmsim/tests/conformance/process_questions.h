@@ -76,7 +76,7 @@ inline std::string use_gpu() {
   return error || value == 0x01010101 ? check::name(error) : "a wrong value";
 }
 
-template <size_t n> int ask_in_sections(const Section (&sections)[n], int argc, char** argv) {
+inline int ask_in_sections(int argc, char** argv) {
   if (argc > 1) alarm(patience);
-  return run_sections(sections, argc, argv);
+  return run_sections(argc, argv);
 }

@@ -53,7 +53,7 @@ static unsigned long blocked_in_new_threads(const std::set<std::string>& before)
   return all;
 }
 
-static void blocked() {
+SECTION("blocked by the driver's threads") {
   const std::set<std::string> before = threads();
   make_context();
   const sigset_t mask = blocked_in_host_function();
@@ -74,7 +74,7 @@ static void blocked() {
   say("a stack of its own for handlers", yes(has_stack));
 }
 
-static void inherited() {
+SECTION("blocked by the program's") {
   block(SIGUSR1);
   make_context();
   block(SIGUSR2);
@@ -96,13 +96,13 @@ static void send(int signal) {
   say("handled", is_handled ? "in a thread of the driver" : "nowhere");
   say("left for main to wait for", yes(sigtimedwait(&set, nullptr, &at_once) == signal));
 }
-static void sent_before() {
+SECTION("sent to a process whose main thread blocked it before its first call") {
   block(SIGUSR1);
   make_context();
   blocked_in_host_function();
   send(SIGUSR1);
 }
-static void sent_after() {
+SECTION("sent to a process whose main thread blocks it later") {
   make_context();
   blocked_in_host_function();
   block(SIGUSR1);
@@ -118,7 +118,7 @@ static const char* raised_signal(int number) {
   raise(number);
   return was_handled ? "handled" : "not handled";
 }
-static void handlers() {
+SECTION("raised in a host function, with handlers") {
   make_context();
   CHECK(cudaLaunchHostFunc(
       nullptr,
@@ -134,7 +134,7 @@ static void handlers() {
   say("afterwards", use_gpu());
 }
 
-static void crash() {
+SECTION("a store to address 8 in a host function") {
   make_context();
   CHECK(cudaLaunchHostFunc(nullptr, [](void*) { *reinterpret_cast<volatile int*>(8) = 1; }, nullptr));
   cudaDeviceSynchronize();
@@ -143,7 +143,7 @@ static void crash() {
 
 // --- Interrupted by signals without SA_RESTART.
 static std::atomic<int> alarms = 0;
-static void interrupted() {
+SECTION("calls that signals interrupt") {
   make_context();
   cudaStream_t stream;
   CHECK(cudaStreamCreate(&stream));
@@ -174,7 +174,7 @@ static void interrupted() {
   say("signals came", yes(alarms > 10));
 }
 
-static void stopped() {  // a child, whose parent has no driver
+SECTION("a process that is stopped while a kernel runs") {  // a child, whose parent has no driver
   int ends[2], status = 0;
   EXPECT(pipe(ends) == 0, "no pipe");
   const pid_t child = fork();
@@ -199,14 +199,4 @@ static void stopped() {  // a child, whose parent has no driver
   say("continued", end_of(child));
 }
 
-int main(int argc, char** argv) {
-  const Section sections[] = {{"blocked by the driver's threads", blocked},
-                              {"blocked by the program's", inherited},
-                              {"sent to a process whose main thread blocked it before its first call", sent_before},
-                              {"sent to a process whose main thread blocks it later", sent_after},
-                              {"raised in a host function, with handlers", handlers},
-                              {"a store to address 8 in a host function", crash},
-                              {"calls that signals interrupt", interrupted},
-                              {"a process that is stopped while a kernel runs", stopped}};
-  return ask_in_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return ask_in_sections(argc, argv); }

@@ -39,7 +39,7 @@ static std::vector<cudaStream_t> make_streams(int count) {
   for (cudaStream_t& stream : all) CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return all;
 }
-static void of_host_functions() {
+SECTION("the thread of a host function") {
   prctl(PR_SET_NAME, "ours");
   make_context();
   const auto streams = make_streams(2);
@@ -93,7 +93,7 @@ static void waiting_functions(int count) {
   say("let go, all", cudaDeviceSynchronize());
   say("functions that ran", std::to_string(begun));
 }
-static void functions_that_wait() {
+SECTION("host functions that wait") {
   make_context();
   sem_init(&go_on, 0, 0);
   run_kernel();
@@ -104,7 +104,7 @@ static void functions_that_wait() {
   section("32");
   waiting_functions(32);
 }
-static void of_two_contexts() {
+SECTION("host functions of two contexts") {
   make_context();
   sem_init(&go_on, 0, 0);
   CHECK(cudaLaunchHostFunc(make_streams(1)[0], wait_for_go, nullptr));
@@ -131,7 +131,7 @@ static void ends_with_context(const char* what, bool destroy) {
   say("  synchronize", cuCtxSynchronize());
   if (destroy) say("  destroy", cuCtxDestroy(context));
 }
-static void with_a_context() {
+SECTION("threads that end with a context current") {
   CHECK(cuInit(0));
   std::thread([] {
     CHECK(cuCtxCreate(&context, nullptr, 0, 0));
@@ -151,7 +151,7 @@ static void with_a_context() {
   }).join();
   ends_with_context("cuDevicePrimaryCtxRetain", false);
 }
-static void with_work() {
+SECTION("a thread that ends while its work runs") {
   make_context();
   std::thread([] {
     CHECK(cudaSetDevice(0));
@@ -200,7 +200,7 @@ static void run_with_key(const char* name, pthread_key_t* key) {
   pthread_t thread;
   EXPECT(pthread_create(&thread, nullptr, with_key, key) == 0 && pthread_join(thread, nullptr) == 0, "no thread");
 }
-static void calls_at_end() {
+SECTION("calls at a thread's end") {
   pthread_key_create(&early, tell_end);
   make_context();
   pthread_key_create(&late, tell_end);
@@ -214,7 +214,7 @@ static void calls_at_end() {
   say("afterwards", use_gpu());
 }
 
-static void many() {
+SECTION("200 threads") {
   constexpr int count = 200;
   make_context();
   std::atomic<int> ready = 0, right = 0;
@@ -238,13 +238,4 @@ static void many() {
   say("threads whose calls all went well", std::to_string(right));
 }
 
-int main(int argc, char** argv) {
-  const Section sections[] = {{"the thread of a host function", of_host_functions},
-                              {"host functions that wait", functions_that_wait},
-                              {"host functions of two contexts", of_two_contexts},
-                              {"threads that end with a context current", with_a_context},
-                              {"a thread that ends while its work runs", with_work},
-                              {"calls at a thread's end", calls_at_end},
-                              {"200 threads", many}};
-  return ask_in_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return ask_in_sections(argc, argv); }

@@ -163,12 +163,12 @@ static std::string word_of(const char* text) {
   return told;
 }
 
-static void one_thread() {
+SECTION("one thread") {
   set_up();
   for (const auto& [what, text] : forms) say(what, word_of(text));
 }
 
-static void carry_flags() {
+SECTION("carries") {
   set_up();
   // The values come from memory, so that no compiler folds them.
   const std::string before = HEAD("9.0", "sm_90")
@@ -258,7 +258,7 @@ static const char* const for_video[] = {
     "cvt.pack.sat.u2.s32.b32 $, x, y, z",
 };
 
-static void video() {
+SECTION("video") {
   set_up();
   constexpr unsigned threads = 1024;
   // Numbers that are special or of many sizes: x, y and z of a thread are far from each other in this row.
@@ -299,7 +299,7 @@ static void video() {
   "ld.param.u64 %rd1, [out]; mov.u32 %r1, %laneid; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd1, %rd1, %rd2;\n" \
   "mov.u32 %r2, %lanemask_lt; mov.u32 %r3, %lanemask_le; setp.gt.u32 %p1, %r1, 9; mov.u32 %r4, 0;\n" body  \
   "\nst.u32 [%rd1], %r4; ret; }\n"
-static const struct {
+static const struct Mask {
   const char *what, *text;
 } masks[] = {
     {"ballot of the lanes below", WARP("vote.sync.ballot.b32 %r4, %p1, %r2;")},
@@ -314,19 +314,16 @@ static const struct {
     {"ballot of a lane that lacks itself, the others not there",
      WARP("setp.eq.u32 %p2, %r1, 3;\n@!%p2 bra over;\nvote.sync.ballot.b32 %r4, %p1, 1;\nover:")},
 };
-constexpr size_t mask_count = sizeof masks / sizeof *masks;
-template <size_t number> void mask() {
+static void ask_mask(const Mask& mask) {
   set_up();
   alarm(10);
   std::vector<uint32_t> words;
-  std::string told = run(masks[number].text, 32, words);
+  std::string told = run(mask.text, 32, words);
   for (const uint32_t word : words) told += (told.empty() ? "" : " ") + std::to_string(word);
-  say(masks[number].what, told);
+  say(mask.what, told);
 }
 
-template <size_t... number> int sections(int argc, char** argv, std::index_sequence<number...>) {
-  const Section all[] = {
-      {"one thread", one_thread}, {"carries", carry_flags}, {"video", video}, {masks[number].what, mask<number>}...};
-  return run_sections(all, argc, argv);
+int main(int argc, char** argv) {
+  for (const Mask& mask : masks) sections().push_back({mask.what, [&mask] { ask_mask(mask); }});
+  return run_sections(argc, argv);
 }
-int main(int argc, char** argv) { return sections(argc, argv, std::make_index_sequence<mask_count>()); }

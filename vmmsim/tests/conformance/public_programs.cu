@@ -30,7 +30,7 @@ static void say_device(const std::string& when) {
   say(when + ", is", std::to_string(device));
 }
 
-static void contexts() {
+SECTION("contexts") {
   section("contexts that have ended");
   CUcontext context;
   unsigned flags;
@@ -64,7 +64,7 @@ static void say_range(const char* what, const void* at) {
   ask("  copy all of it", [&] { return cudaMemcpy(bytes.data(), (void*)base, size, cudaMemcpyDeviceToHost); });
 }
 
-static void variables() {
+SECTION("variables") {
   section("variables of a module");
   struct Found {
     const char* text;
@@ -83,7 +83,7 @@ static void variables() {
   say_range("a constant", symbol);
 }
 
-static void watermarks() {
+SECTION("watermarks") {
   section("watermarks of a pool");
   cudaMemPool_t pool;
   void *a, *b;
@@ -105,7 +105,7 @@ static void watermarks() {
   CHECK(cudaFreeAsync(a, 0)), CHECK(cudaStreamSynchronize(0));
 }
 
-static void bus_ids() {
+SECTION("bus ids") {
   section("spellings of a PCI bus id");
   char own[32];
   unsigned domain, bus, slot;
@@ -130,7 +130,7 @@ static void bus_ids() {
   }
 }
 
-static void mode_of_captures() {
+SECTION("mode") {
   section("the mode of captures");
   for (const int wanted : {2, 1, 0, 3, -1}) {
     auto mode = cudaStreamCaptureMode(wanted);
@@ -139,7 +139,7 @@ static void mode_of_captures() {
   }
 }
 
-static void numa_node() {
+SECTION("NUMA node") {
   section("a GPU's NUMA node");
   char id[32];
   CHECK(cudaDeviceGetPCIBusId(id, sizeof id, 0));
@@ -156,7 +156,7 @@ static void numa_node() {
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #pragma nv_diag_suppress 1444
-static void without_effect() {
+SECTION("without effect") {
   section("calls without effect");
   cudaDeviceProp properties = {};
   int device = -1;
@@ -175,18 +175,11 @@ static void without_effect() {
   ask("stop it again", [&] { return profiler("cuProfilerStop"); });
 }
 
-// Each part in a process of its own.
-static const struct {
-  const char* name;
-  void (*run)();
-} parts[] = {
-    {"contexts", contexts},     {"variables", variables}, {"watermarks", watermarks},        {"bus ids", bus_ids},
-    {"mode", mode_of_captures}, {"NUMA node", numa_node}, {"without effect", without_effect}};
-
+// Each section is a process of its own.
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  for (const auto& part : parts)
-    if (argc > 2 && std::string(part.name) == argv[1]) return note_crashes(argv[2]), part.run(), 0;
+  for (const Section& part : sections())
+    if (argc > 2 && part.name == argv[1]) return note_crashes(argv[2]), part.run(), 0;
   check::require_gpus(1);
-  for (const auto& part : parts) run_part(part.name);
+  for (const Section& part : sections()) run_part(part.name);
 }

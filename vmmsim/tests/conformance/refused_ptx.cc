@@ -242,7 +242,7 @@ static std::string answer(CUresult result, const char* log) {
   return told;
 }
 
-static void ask_all() {
+SECTION("texts") {
   CHECK(cudaSetDevice(0));
   CHECK(cudaFree(nullptr));
   for (const Text& each : texts) {
@@ -265,7 +265,7 @@ static void ask_all() {
 }
 
 // The calls that load one write what is wrong into a log of the size that they are given.
-static void logs() {
+SECTION("logs") {
   CHECK(cudaSetDevice(0));
   CHECK(cudaFree(nullptr));
   const char wrong[] = HEAD("9.0", "sm_90") KERNEL("addd.u32 %r1, %r1, %r1;");
@@ -289,7 +289,4 @@ static void logs() {
   say("and the context then", cuCtxSynchronize());
 }
 
-int main(int argc, char** argv) {
-  const Section sections[] = {{"texts", ask_all}, {"logs", logs}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

@@ -36,7 +36,7 @@ __global__ void set_symbols() { table[3] = constants[2] + cell; }
 static void number(const std::string& what, long long it) { say(what, std::to_string(it)); }
 static void last(const std::string& what) { say("  last error after " + what, cudaGetLastError()); }
 
-static void last_error() {
+SECTION("last error") {
   void* p;
   say("cudaPeekAtLastError at first", cudaPeekAtLastError());
   say("cudaSetDevice of 99", cudaSetDevice(99));
@@ -76,7 +76,7 @@ static void last_error() {
   say("cudaStreamQuery of an idle stream", cudaStreamQuery(nullptr));
 }
 
-static void devices() {
+SECTION("devices") {
   int value = -1, other = -1;
   say("cudaGetDevice", cudaGetDevice(&value));
   number("device", value);
@@ -179,7 +179,7 @@ static void devices() {
   say("cudaDeviceGetPCIBusId with room for 4", cudaDeviceGetPCIBusId(bus, 4, 0));
 }
 
-static void contexts() {
+SECTION("contexts") {
   int value;
   CUcontext context = nullptr;
   CHECK(cudaSetDevice(0));
@@ -219,7 +219,7 @@ static void contexts() {
   say("flags of 99", cudaGetDriverEntryPointByVersion("cuMemCreate", &call, 12000, 99, &status));
 }
 
-static void symbols() {
+SECTION("symbols") {
   int value = 11, back[4] = {};
   void* address = nullptr;
   size_t size = 0;
@@ -259,7 +259,7 @@ static cudaError_t launched(const void* kernel, dim3 grid, dim3 block, size_t sh
   if (cudaPeekAtLastError() != answer) last("the next");
   return answer;
 }
-static void launches() {
+SECTION("launches") {
   const void* const it = (const void*)nothing;
   say("1 block of 1024", launched(it, 1, 1024));
   say("1 block of 1025", launched(it, 1, 1025));
@@ -330,7 +330,7 @@ static void launches() {
   say("cudaDeviceSynchronize", cudaDeviceSynchronize());
 }
 
-static void events() {
+SECTION("events") {
   cudaEvent_t a, b, untimed;
   float time = -1;
   say("cudaEventCreate to null", cudaEventCreate((cudaEvent_t*)nullptr));
@@ -368,7 +368,7 @@ static void events() {
   say("cudaEventDestroy", cudaEventDestroy(a));
 }
 
-static void stream_handles() {
+SECTION("streams") {
   cudaStream_t stream;
   int value = -1;
   unsigned flags = 9;
@@ -462,35 +462,20 @@ static void fault(const char* what, bool trap) {
   say("cudaSetDevice of 99", cudaSetDevice(99));
   say("cudaGetLastError", cudaGetLastError());
 }
-static void bad_address() { fault("a store to nowhere", false); }
-static void trap() { fault("__trap", true); }
+SECTION("bad address") { fault("a store to nowhere", false); }
+SECTION("trap") { fault("__trap", true); }
 
 // Wrong functions. Other null arguments crash the real runtime.
-static void null_kernel() { say("answer", launched(nullptr, 1, 1)); }
-static void host_function() { say("answer", launched((const void*)launches, 1, 1)); }
-static void null_attributes() { say("answer", cudaFuncGetAttributes(nullptr, nothing)); }
-static void attributes_of_null() {
+SECTION("launch of a null kernel") { say("answer", launched(nullptr, 1, 1)); }
+SECTION("launch of a host function") { say("answer", launched((const void*)launched, 1, 1)); }
+SECTION("attributes to null") { say("answer", cudaFuncGetAttributes(nullptr, nothing)); }
+SECTION("attributes of a null kernel") {
   cudaFuncAttributes all;
   say("answer", cudaFuncGetAttributes(&all, (const void*)nullptr));
 }
-static void attributes_of_host_function() {
+SECTION("attributes of a host function") {
   cudaFuncAttributes all;
-  say("answer", cudaFuncGetAttributes(&all, (const void*)launches));
+  say("answer", cudaFuncGetAttributes(&all, (const void*)launched));
 }
 
-static const Section sections[] = {{"last error", last_error},
-                                   {"devices", devices},
-                                   {"contexts", contexts},
-                                   {"symbols", symbols},
-                                   {"launches", launches},
-                                   {"events", events},
-                                   {"streams", stream_handles},
-                                   {"bad address", bad_address},
-                                   {"trap", trap},
-                                   {"launch of a null kernel", null_kernel},
-                                   {"launch of a host function", host_function},
-                                   {"attributes to null", null_attributes},
-                                   {"attributes of a null kernel", attributes_of_null},
-                                   {"attributes of a host function", attributes_of_host_function}};
-
-int main(int argc, char** argv) { return run_sections(sections, argc, argv); }
+int main(int argc, char** argv) { return run_sections(argc, argv); }

@@ -12,7 +12,7 @@ __global__ void wait_for(volatile int* flag) {
 static void number(const std::string& what, long long it) { say(what, std::to_string(it)); }
 static void last(const std::string& what) { say("  last error after " + what, cudaGetLastError()); }
 
-static void allocations() {
+SECTION("allocations") {
   void *p = &p, *before;
   size_t pitch = 0, size = 0;
   unsigned flags = 0;
@@ -92,7 +92,7 @@ static void allocations() {
   say("cudaMemGetInfo to null", cudaMemGetInfo(nullptr, nullptr));
 }
 
-static void copies() {
+SECTION("copies") {
   int *a, *b, *pinned, *managed, host = 5, back = 0;
   CHECK(cudaMalloc(&a, 1024));
   CHECK(cudaMalloc(&b, 1024));
@@ -130,7 +130,7 @@ static void copies() {
 }
 
 // Which copies and memsets let the host wait for the kernel before them, in the same stream.
-static void behind_a_kernel() {
+SECTION("behind a kernel") {
   int *host, *a, *b;
   CHECK(cudaMallocHost(&host, 512));
   CHECK(cudaMalloc(&a, 4 * MiB));
@@ -169,7 +169,7 @@ static void behind_a_kernel() {
   ask("cudaMemset2D", [=] { return cudaMemset2D(a, 64, 0, 64, 4); });
 }
 
-static void copies_past_the_end() {
+SECTION("copy past the end") {
   char *a, *b;
   CHECK(cudaMalloc(&a, 4 * MiB));
   CHECK(cudaMalloc(&b, 4 * MiB));
@@ -177,7 +177,7 @@ static void copies_past_the_end() {
   say("cudaDeviceSynchronize", cudaDeviceSynchronize());
 }
 
-static void memset_past_the_end() {
+SECTION("memset past the end") {
   char* a;
   CHECK(cudaMalloc(&a, 4 * MiB));
   say("cudaMemset", cudaMemset(a, 0, size_t(1) << 32));
@@ -185,7 +185,7 @@ static void memset_past_the_end() {
 }
 
 // Every kind of copy between every two kinds of memory.
-static void kinds() {
+SECTION("kinds") {
   int *a, *b, *pinned, *managed, host = 5;
   CHECK(cudaMalloc(&a, 1024));
   CHECK(cudaMalloc(&b, 1024));
@@ -225,7 +225,7 @@ static void describe(const char* what, const void* pointer) {
                                                 is(all.devicePointer) + ", host pointer " + is(all.hostPointer)));
 }
 
-static void pointers() {
+SECTION("pointers") {
   char *p, *host, *managed, *pool;
   describe("null", nullptr);
   describe("the stack", &p);
@@ -257,7 +257,7 @@ static void pointers() {
   say("cudaPointerGetAttributes to null", cudaPointerGetAttributes(nullptr, host));
 }
 
-static void ipc() {
+SECTION("ipc") {
   cudaIpcMemHandle_t handle;
   char *p, *host, *managed;
   void* opened;
@@ -282,7 +282,7 @@ static void ipc() {
   say("cudaIpcCloseMemHandle of null", cudaIpcCloseMemHandle(nullptr));
 }
 
-static void pools() {
+SECTION("pools") {
   cudaMemPool_t pool = nullptr, other = nullptr;
   void *p = &p, *q;
   say("cudaDeviceGetDefaultMemPool", cudaDeviceGetDefaultMemPool(&pool, 0));
@@ -349,14 +349,4 @@ static void pools() {
   say("cudaMemPoolTrimTo of null", cudaMemPoolTrimTo(nullptr, 0));
 }
 
-static const Section sections[] = {{"allocations", allocations},
-                                   {"copies", copies},
-                                   {"behind a kernel", behind_a_kernel},
-                                   {"copy past the end", copies_past_the_end},
-                                   {"memset past the end", memset_past_the_end},
-                                   {"kinds", kinds},
-                                   {"pointers", pointers},
-                                   {"ipc", ipc},
-                                   {"pools", pools}};
-
-int main(int argc, char** argv) { return run_sections(sections, argc, argv); }
+int main(int argc, char** argv) { return run_sections(argc, argv); }

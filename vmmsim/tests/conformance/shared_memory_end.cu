@@ -48,22 +48,19 @@ static void ask(void (*kernel)(unsigned, Access, volatile unsigned*, unsigned), 
   say("ends with", cudaDeviceSynchronize());
   say("what faults is at", std::to_string(*reached));
 }
+SECTION("none") { ask(without_static, 0); }
+SECTION("dynamic 4") { ask(without_static, 4); }
+SECTION("dynamic 28") { ask(without_static, 28); }
+SECTION("dynamic 28, 16 bytes at once") { ask(without_static, 28, Access::load_16); }
+SECTION("dynamic 28, generic") { ask(without_static, 28, Access::generic_load); }
+SECTION("dynamic 28, stores") { ask(without_static, 28, Access::store); }
+SECTION("dynamic 128") { ask(without_static, 128); }
+SECTION("dynamic 132") { ask(without_static, 132); }
+SECTION("dynamic 1000") { ask(without_static, 1000); }
+SECTION("dynamic 49152") { ask(without_static, 49152); }
+SECTION("static 28") { ask(with_static<28>, 0); }
+SECTION("static 28, dynamic 4") { ask(with_static<28>, 4); }
+SECTION("static 100, dynamic 28") { ask(with_static<100>, 28); }
+SECTION("static 1020, dynamic 1020") { ask(with_static<1020>, 1020); }
 
-static const Section questions[] = {
-    {"none", [] { ask(without_static, 0); }},
-    {"dynamic 4", [] { ask(without_static, 4); }},
-    {"dynamic 28", [] { ask(without_static, 28); }},
-    {"dynamic 28, 16 bytes at once", [] { ask(without_static, 28, Access::load_16); }},
-    {"dynamic 28, generic", [] { ask(without_static, 28, Access::generic_load); }},
-    {"dynamic 28, stores", [] { ask(without_static, 28, Access::store); }},
-    {"dynamic 128", [] { ask(without_static, 128); }},
-    {"dynamic 132", [] { ask(without_static, 132); }},
-    {"dynamic 1000", [] { ask(without_static, 1000); }},
-    {"dynamic 49152", [] { ask(without_static, 49152); }},
-    {"static 28", [] { ask(with_static<28>, 0); }},
-    {"static 28, dynamic 4", [] { ask(with_static<28>, 4); }},
-    {"static 100, dynamic 28", [] { ask(with_static<100>, 28); }},
-    {"static 1020, dynamic 1020", [] { ask(with_static<1020>, 1020); }},
-};
-
-int main(int argc, char** argv) { return run_sections(questions, argc, argv); }
+int main(int argc, char** argv) { return run_sections(argc, argv); }

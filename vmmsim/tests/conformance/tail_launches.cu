@@ -21,22 +21,21 @@ __global__ void fails_itself(volatile unsigned* marks) {
 }
 
 static unsigned* marks;
-template <class Launch> static void run(Launch launch) {
+static void set_up() {
   CHECK(cudaSetDevice(0));
   CHECK(cudaHostAlloc(&marks, 4096, cudaHostAllocMapped));
   std::memset(marks, 0, 4096);
-  launch();
+}
+static void finish() {
   say("launch", cudaGetLastError());
   say("wait", cudaDeviceSynchronize());
   static const char* const names[] = {"the kernel", "its child", "its tail", "the next"};
   for (int i = 0; i < 4; ++i) say(names[i], std::string(marks[i] ? "ran" : "did not run"));
 }
 
-int main(int argc, char** argv) {
-  static constexpr Section sections[] = {
-      {"no fault", [] { run([] { parent<<<1, 1>>>(marks, false, false); }); }},
-      {"the child faults", [] { run([] { parent<<<1, 1>>>(marks, true, false); }); }},
-      {"the tail faults", [] { run([] { parent<<<1, 1>>>(marks, false, true); }); }},
-      {"the kernel faults", [] { run([] { fails_itself<<<1, 1>>>(marks); }); }}};
-  return run_sections(sections, argc, argv);
-}
+SECTION("no fault") { parent<<<1, 1>>>(marks, false, false), finish(); }
+SECTION("the child faults") { parent<<<1, 1>>>(marks, true, false), finish(); }
+SECTION("the tail faults") { parent<<<1, 1>>>(marks, false, true), finish(); }
+SECTION("the kernel faults") { fails_itself<<<1, 1>>>(marks), finish(); }
+
+int main(int argc, char** argv) { return run_sections(argc, argv, set_up); }

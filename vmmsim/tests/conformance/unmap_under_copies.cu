@@ -2,7 +2,7 @@
 // Memory is unmapped while copies of it to the host are under way.
 #include "conformance.h"
 
-static void ask() {
+SECTION("unmapped under copies to the host") {
   constexpr size_t size = 256 * MiB;
   CHECK(cudaSetDevice(0));
   CHECK(cudaFree(nullptr));
@@ -21,7 +21,4 @@ static void ask() {
   say("cudaMalloc", cudaMalloc(&more, 64));
 }
 
-int main(int argc, char** argv) {
-  const Section sections[] = {{"unmapped under copies to the host", ask}};
-  return run_sections(sections, argc, argv);
-}
+int main(int argc, char** argv) { return run_sections(argc, argv); }

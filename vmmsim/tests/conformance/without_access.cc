@@ -3,7 +3,7 @@
 // and ranges to unmap that are not whole granules.
 #include "conformance.h"
 
-static void asynchronous() {
+SECTION("asynchronously, without access") {
   const CUdeviceptr closed = reserve(page), open = reserve(page);
   map_new(closed, page, 0);
   map_new(open, page);
@@ -23,7 +23,7 @@ static void asynchronous() {
   say("synchronize", cudaStreamSynchronize(stream));
 }
 
-static void without_a_context() {
+SECTION("without a current context") {
   const CUdeviceptr memory = reserve(page);
   map_new(memory, page);
   CHECK(cuCtxSetCurrent(nullptr));
@@ -36,7 +36,7 @@ static void without_a_context() {
   say("cuMemRetainAllocationHandle", cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(memory)));
 }
 
-static void odd_ranges() {
+SECTION("ranges to unmap") {
   const CUdeviceptr room = reserve(16 * MiB), memory = room + page;
   const CUmemGenericAllocationHandle handle = create(page);
   const CUmemAccessDesc to_gpu = access_of(0);
@@ -63,8 +63,5 @@ int main(int argc, char** argv) {
     CHECK(cudaSetDevice(0));
     CHECK(cudaFree(nullptr));
   }
-  const Section sections[] = {{"asynchronously, without access", asynchronous},
-                              {"without a current context", without_a_context},
-                              {"ranges to unmap", odd_ranges}};
-  return run_sections(sections, argc, argv);
+  return run_sections(argc, argv);
 }
