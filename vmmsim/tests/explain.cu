@@ -10,7 +10,6 @@
 #include <cassert>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <string>
 #include <thread>
@@ -18,6 +17,12 @@
 constexpr size_t MiB = 1 << 20, size = 2 * MiB;
 
 namespace {
+
+std::map<std::string, void (*)()> mistakes;
+#define MISTAKE(name)                                                                        \
+  void mistake_##name();                                                                     \
+  [[maybe_unused]] const bool knows_##name = mistakes.emplace(#name, mistake_##name).second; \
+  void mistake_##name()
 
 __managed__ int managed;  // is the module's: no leak
 
@@ -123,7 +128,7 @@ void add_at(CUdeviceptr address) {
 }
 
 // --- Calls that are refused, one after the other ---------------------------------------------------------------------
-void refusals() {
+MISTAKE(refusals) {
   CUmemGenericAllocationHandle handle, other;
   const CUmemAllocationProp prop = properties(0), of_no_gpu = properties(99);
   cuMemCreate(&handle, 3 * MiB, &prop, 0);
@@ -167,7 +172,7 @@ void refusals() {
 
 alignas(4096) char the_hosts[3 * 4096];
 
-void leaks() {
+MISTAKE(leaks) {
   const CUmemGenericAllocationHandle handle = create(0), object = multicast_object();
   bind(object, 0);
   map(handle, 0, CU_MEM_ACCESS_FLAGS_PROT_READ);
@@ -180,7 +185,7 @@ void leaks() {
   must(cudaHostRegister(the_hosts, 1000, 0));
 }
 
-void no_leaks() {
+MISTAKE(no_leaks) {
   const CUmemGenericAllocationHandle handle = create(0), object = multicast_object();
   bind(object, 0);
   const CUdeviceptr address = map(handle, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
@@ -221,181 +226,157 @@ struct Launching {
 };
 __attribute__((init_priority(101))) Launching launching;  // destroyed when the kernels have been forgotten
 
-const std::map<std::string, std::function<void()>> mistakes = {
-    {"refusals", refusals},
-    {"leaks", leaks},
-    {"no_leaks", no_leaks},
-    {"null", [] { write_at(0); }},
-    {"reserved", [] { write_at(reserve() + 20); }},
-    {"past_the_end", [] { write_at(memory() + size); }},
-    {"closed",
-     [] {
-       const CUdeviceptr address = memory();
-       must(cudaSetDevice(1));
-       write_at(address + 20);
-     }},
-    {"read_only", [] { write_at(memory(CU_MEM_ACCESS_FLAGS_PROT_READ) + 20); }},
-    {"unmapped",
-     [] {
-       const CUdeviceptr address = memory();
-       must(cuMemUnmap(address, size));
-       write_at(address);
-     }},
-    {"given_back",
-     [] {
-       const CUdeviceptr address = reserve();
-       must(cuMemAddressFree(address, size));
-       write_at(address);
-     }},
-    {"freed",
-     [] {
-       cudaFuncAttributes loaded;  // first of all: a module's variables could get the same memory
-       must(cudaFuncGetAttributes(&loaded, write_number));
-       void* memory;
-       must(cudaMalloc(&memory, size));
-       must(cudaFree(memory));
-       write_at(CUdeviceptr(memory));
-     }},
-    {"peer",
-     [] {
-       void* memory;
-       must(cudaMalloc(&memory, 8));
-       must(cudaSetDevice(1));
-       write_at(CUdeviceptr(memory));
-     }},
-    {"host",
-     [] {
-       static int number;
-       write_at(CUdeviceptr(&number));
-     }},
-    {"misaligned", [] { write_at(memory() + 2); }},
-    {"multicast_store", [] { write_at(map(multicast_object(), 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)); }},
-    {"multimem_of_memory", [] { add_at(memory()); }},
-    {"multimem_unbound",
-     [] {
-       const CUmemGenericAllocationHandle object = multicast_object();
-       bind(object, 0);
-       add_at(map(object, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE) + 8);
-     }},
-    {"multimem_closed",
-     [] {
-       const CUdeviceptr address = map(multicast_object(), 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-       must(cudaSetDevice(1));
-       add_at(address);
-     }},
-    {"read",
-     [] {
-       const CUdeviceptr address = reserve();
-       say(address);
-       read_number<<<3, 32>>>(reinterpret_cast<long*>(address), reinterpret_cast<long*>(address));
-       cudaDeviceSynchronize();
-     }},
-    {"inlined",
-     [] {
-       const CUdeviceptr address = reserve();
-       say(address);
-       write_there<<<3, 32>>>(reinterpret_cast<int*>(address));
-       cudaDeviceSynchronize();
-     }},
-    {"beside_registered",
-     [] {
-       must(cudaHostRegister(the_hosts + 4096, 4096, 0));
-       write_at(reinterpret_cast<CUdeviceptr>(the_hosts) + 8192);
-     }},
-    {"registered_read_only",
-     [] {
-       must(cudaHostRegister(the_hosts, 4096, 0));
-       must(cudaHostRegister(the_hosts + 4096, 4096, cudaHostRegisterReadOnly));
-       write_number<<<3, 32>>>(reinterpret_cast<int*>(the_hosts), 1);
-       must(cudaDeviceSynchronize());
-       write_at(reinterpret_cast<CUdeviceptr>(the_hosts) + 8188);
-     }},
-    {"shared",
-     [] {
-       write_shared<<<3, 32, 128>>>(32);
-       cudaDeviceSynchronize();
-     }},
-    {"trap",
-     [] {
-       stop<<<3, 32>>>();
-       cudaDeviceSynchronize();
-     }},
-    {"assertion",
-     [] {
-       insist<<<3, 32>>>(1);
-       cudaDeviceSynchronize();
-     }},
-    {"after",
-     [] {
-       write_at(0);
-       void* memory;
-       cudaMalloc(&memory, 8);
-       cudaGetLastError();
-     }},
-    {"captures",
-     [] {
-       cudaStream_t stream, other;
-       cudaEvent_t event;
-       cudaGraph_t graph, larger;
-       cudaGraphExec_t launchable;
-       cudaGraphExecUpdateResultInfo info;
-       void* memory;
-       must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-       must(cudaStreamCreate(&other));
-       must(cudaEventCreate(&event));
-       must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-       cudaMalloc(&memory, 8);
-       nothing<<<1, 1, 0, stream>>>(1);
-       cudaStreamEndCapture(stream, &graph);
+MISTAKE(null) { write_at(0); }
+MISTAKE(reserved) { write_at(reserve() + 20); }
+MISTAKE(past_the_end) { write_at(memory() + size); }
+MISTAKE(closed) {
+  const CUdeviceptr address = memory();
+  must(cudaSetDevice(1));
+  write_at(address + 20);
+}
+MISTAKE(read_only) { write_at(memory(CU_MEM_ACCESS_FLAGS_PROT_READ) + 20); }
+MISTAKE(unmapped) {
+  const CUdeviceptr address = memory();
+  must(cuMemUnmap(address, size));
+  write_at(address);
+}
+MISTAKE(given_back) {
+  const CUdeviceptr address = reserve();
+  must(cuMemAddressFree(address, size));
+  write_at(address);
+}
+MISTAKE(freed) {
+  cudaFuncAttributes loaded;  // first of all: a module's variables could get the same memory
+  must(cudaFuncGetAttributes(&loaded, write_number));
+  void* memory;
+  must(cudaMalloc(&memory, size));
+  must(cudaFree(memory));
+  write_at(CUdeviceptr(memory));
+}
+MISTAKE(peer) {
+  void* memory;
+  must(cudaMalloc(&memory, 8));
+  must(cudaSetDevice(1));
+  write_at(CUdeviceptr(memory));
+}
+MISTAKE(host) {
+  static int number;
+  write_at(CUdeviceptr(&number));
+}
+MISTAKE(misaligned) { write_at(memory() + 2); }
+MISTAKE(multicast_store) { write_at(map(multicast_object(), 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)); }
+MISTAKE(multimem_of_memory) { add_at(memory()); }
+MISTAKE(multimem_unbound) {
+  const CUmemGenericAllocationHandle object = multicast_object();
+  bind(object, 0);
+  add_at(map(object, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE) + 8);
+}
+MISTAKE(multimem_closed) {
+  const CUdeviceptr address = map(multicast_object(), 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  must(cudaSetDevice(1));
+  add_at(address);
+}
+MISTAKE(read) {
+  const CUdeviceptr address = reserve();
+  say(address);
+  read_number<<<3, 32>>>(reinterpret_cast<long*>(address), reinterpret_cast<long*>(address));
+  cudaDeviceSynchronize();
+}
+MISTAKE(inlined) {
+  const CUdeviceptr address = reserve();
+  say(address);
+  write_there<<<3, 32>>>(reinterpret_cast<int*>(address));
+  cudaDeviceSynchronize();
+}
+MISTAKE(beside_registered) {
+  must(cudaHostRegister(the_hosts + 4096, 4096, 0));
+  write_at(reinterpret_cast<CUdeviceptr>(the_hosts) + 8192);
+}
+MISTAKE(registered_read_only) {
+  must(cudaHostRegister(the_hosts, 4096, 0));
+  must(cudaHostRegister(the_hosts + 4096, 4096, cudaHostRegisterReadOnly));
+  write_number<<<3, 32>>>(reinterpret_cast<int*>(the_hosts), 1);
+  must(cudaDeviceSynchronize());
+  write_at(reinterpret_cast<CUdeviceptr>(the_hosts) + 8188);
+}
+MISTAKE(shared) {
+  write_shared<<<3, 32, 128>>>(32);
+  cudaDeviceSynchronize();
+}
+MISTAKE(trap) {
+  stop<<<3, 32>>>();
+  cudaDeviceSynchronize();
+}
+MISTAKE(assertion) {
+  insist<<<3, 32>>>(1);
+  cudaDeviceSynchronize();
+}
+MISTAKE(after) {
+  write_at(0);
+  void* memory;
+  cudaMalloc(&memory, 8);
+  cudaGetLastError();
+}
+MISTAKE(captures) {
+  cudaStream_t stream, other;
+  cudaEvent_t event;
+  cudaGraph_t graph, larger;
+  cudaGraphExec_t launchable;
+  cudaGraphExecUpdateResultInfo info;
+  void* memory;
+  must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  must(cudaStreamCreate(&other));
+  must(cudaEventCreate(&event));
+  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  cudaMalloc(&memory, 8);
+  nothing<<<1, 1, 0, stream>>>(1);
+  cudaStreamEndCapture(stream, &graph);
 
-       must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-       must(cudaEventRecord(event, stream));
-       must(cudaStreamWaitEvent(other, event, 0));
-       nothing<<<1, 1, 0, other>>>(1);
-       cudaStreamEndCapture(stream, &graph);
+  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  must(cudaEventRecord(event, stream));
+  must(cudaStreamWaitEvent(other, event, 0));
+  nothing<<<1, 1, 0, other>>>(1);
+  cudaStreamEndCapture(stream, &graph);
 
-       must(cudaStreamBeginCapture(other, cudaStreamCaptureModeGlobal));
-       nothing<<<1, 1>>>(1);
-       cudaStreamEndCapture(other, &graph);
+  must(cudaStreamBeginCapture(other, cudaStreamCaptureModeGlobal));
+  nothing<<<1, 1>>>(1);
+  cudaStreamEndCapture(other, &graph);
 
-       for (cudaGraph_t* each : {&graph, &larger}) {
-         must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-         for (int i = 0; i < (each == &larger ? 2 : 1); ++i) nothing<<<1, 1, 0, stream>>>(1);
-         must(cudaStreamEndCapture(stream, each));
-       }
-       must(cudaGraphInstantiate(&launchable, graph, 0));
-       cudaGraphExecUpdate(launchable, larger, &info);
-     }},
-    {"crashes",
-     [] {
-       CUmemAllocationProp of_host = properties(0);
-       of_host.requestedHandleTypes = {};
-       of_host.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
-       CUmemGenericAllocationHandle handle;
-       const CUdeviceptr address = reserve();
-       must(cuMemCreate(&handle, size, &of_host, 0));
-       must(cuMemMap(address, size, 0, handle, 0));
-       say(address);
-       char byte = 0;
-       cuMemcpyHtoD(address, &byte, 1);
-       const CUdeviceptr hole = reserve();
-       cuMemcpy(hole, CUdeviceptr(&byte), 1);
-       cuMemcpyHtoD(hole, &byte, 1);
-       cudaEvent_t event;
-       must(cudaEventCreateWithFlags(&event, cudaEventInterprocess | cudaEventDisableTiming));
-       must(cudaEventRecord(event));
-       must(cudaSetDevice(1));
-       cudaIpcEventHandle_t for_others;
-       must(cudaIpcGetEventHandle(&for_others, event));
-     }},
-    {"forked",
-     [] {
-       void* memory;
-       if (const pid_t child = fork()) waitpid(child, nullptr, 0);
-       else cudaMalloc(&memory, 8), _exit(0);
-     }},
-    {"exiting", [] { launching.begin(); }},
-};
+  for (cudaGraph_t* each : {&graph, &larger}) {
+    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    for (int i = 0; i < (each == &larger ? 2 : 1); ++i) nothing<<<1, 1, 0, stream>>>(1);
+    must(cudaStreamEndCapture(stream, each));
+  }
+  must(cudaGraphInstantiate(&launchable, graph, 0));
+  cudaGraphExecUpdate(launchable, larger, &info);
+}
+MISTAKE(crashes) {
+  CUmemAllocationProp of_host = properties(0);
+  of_host.requestedHandleTypes = {};
+  of_host.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  CUmemGenericAllocationHandle handle;
+  const CUdeviceptr address = reserve();
+  must(cuMemCreate(&handle, size, &of_host, 0));
+  must(cuMemMap(address, size, 0, handle, 0));
+  say(address);
+  char byte = 0;
+  cuMemcpyHtoD(address, &byte, 1);
+  const CUdeviceptr hole = reserve();
+  cuMemcpy(hole, CUdeviceptr(&byte), 1);
+  cuMemcpyHtoD(hole, &byte, 1);
+  cudaEvent_t event;
+  must(cudaEventCreateWithFlags(&event, cudaEventInterprocess | cudaEventDisableTiming));
+  must(cudaEventRecord(event));
+  must(cudaSetDevice(1));
+  cudaIpcEventHandle_t for_others;
+  must(cudaIpcGetEventHandle(&for_others, event));
+}
+MISTAKE(forked) {
+  void* memory;
+  if (const pid_t child = fork()) waitpid(child, nullptr, 0);
+  else cudaMalloc(&memory, 8), _exit(0);
+}
+MISTAKE(exiting) { launching.begin(); }
 
 }  // namespace
 

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 #include "memory/memory.h"
 #include "memory/page_table.h"
 #include "messages.h"
@@ -133,16 +134,24 @@ int end(const Peer& peer, int signal = 0) {
   return status;
 }
 
-// --- Cases: each is a process of its own on a machine of its own.
+// --- Cases: each is a process of its own on a machine of its own. CASE(name) { ... }, or CASE(name, set_up); and
+// ROLE(name) { ... }, which another starts.
 struct Case {
   const char* name;
   void (*run)();
-  bool is_role;  // started by another
+  bool is_role;
   std::function<void(Machine&, Options&)> set_up;
 };
+std::vector<Case> cases;
+#define CASE(name, ...) ADD_CASE(name, false, __VA_ARGS__)
+#define ROLE(name) ADD_CASE(name, true, )
+#define ADD_CASE(name, is_role, ...)                                                                            \
+  void name();                                                                                                  \
+  [[maybe_unused]] const bool name##_is_added = (cases.push_back({#name, name, is_role, {__VA_ARGS__}}), true); \
+  void name()
 
 // A program's cases: all of them, or the one it is started with.
-int run_cases(int argc, char** argv, std::span<const Case> cases) {
+int run_cases(int argc, char** argv) {
   self = argv[0];
   more = argc > 2 ? argv[2] : "";
   alarm(argc > 1 ? 120 : 600);

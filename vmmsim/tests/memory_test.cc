@@ -40,7 +40,7 @@ extern "C" int fcntl(int fd, int command, ...) {
 
 namespace {
 
-void machine_files() {
+CASE(machine_files) {
   EXPECT(read_size("141 GiB") == 141ull << 30 && read_size("3MiB") == 2 * MiB && read_size("2097153") == 2 * MiB);
   const std::string file = "/proc/self/fd/" + std::to_string(open("/tmp", O_TMPFILE | O_RDWR, 0600));
   auto error_of = [&](const std::string& text) -> std::string {
@@ -80,7 +80,7 @@ void machine_files() {
   }
 }
 
-void frames() {
+CASE(frames) {
   const uint64_t before = free_of(0);
   // Frames come back in pieces, in any order, and empty.
   std::vector<uint64_t> pieces;
@@ -100,7 +100,7 @@ void frames() {
 }
 
 // A range of the host's memory that wraps round is not the host's, though its first page is.
-void host_ranges() {
+CASE(host_ranges) {
   alignas(4096) static char bytes[4096];
   const auto address = reinterpret_cast<uint64_t>(bytes);
   std::vector<size_t> sizes;
@@ -111,7 +111,7 @@ void host_ranges() {
 }
 
 // What a process takes of addresses and of tables for them, and gives back.
-void addresses() {
+CASE(addresses) {
   const uint64_t first = reserve(64 * MiB, 0, 0, 0), second = reserve(64 * MiB, 0, 0, 0);
   EXPECT(first < second);
   free_reservation(first, 64 * MiB);
@@ -145,7 +145,7 @@ void addresses() {
 }
 
 // What was freed is told until its addresses are reserved anew.
-void reserved_anew() {
+CASE(reserved_anew) {
   const auto is_told = [](uint64_t address, const char* how) {
     return what_lies_at(0, address, true).find(how) != std::string::npos;
   };
@@ -159,12 +159,12 @@ void reserved_anew() {
 }
 
 // The driver keeps a part in 256 of each GPU's memory, here two pages.
-void kept_by_the_driver() {
+CASE(kept_by_the_driver, [](Machine& m, Options&) { m.memory = 1024 * MiB; }) {
   for (int gpu : {0, 1}) EXPECT(free_of(gpu) == 1024 * MiB - 2 * page);
 }
 
 // A pool that runs out of memory between two units gives back the first.
-void pool_without_memory() {
+CASE(pool_without_memory) {
   const Handle most = create(free_of(0) - Pool::unit - page, on_gpu(0), 0);
   const uint64_t left = free_of(0);
   Pool pool(0);
@@ -176,7 +176,7 @@ void pool_without_memory() {
 }
 
 // Descriptors of ranges for other devices: of one GPU's memory.
-void dma_bufs() {
+CASE(dma_bufs) {
   const uint64_t at = reserve(2 * page, 0, 0, 0);
   for (int gpu : {0, 1}) map(at + uint64_t(gpu) * page, page, 0, create(page, on_gpu(gpu), 0), 0);
   REFUSED(CUDA_ERROR_INVALID_VALUE, "another GPU's", export_dma_buf(at, 2 * page, 0));
@@ -185,7 +185,7 @@ void dma_bufs() {
 }
 
 // What has been released and is mapped still is told as a mapping alone.
-void told_leaks() {
+CASE(told_leaks) {
   current_call() = "cuMemCreate #1";
   const Handle handle = create(page, on_gpu(0), 0);
   EXPECT(leaks().size() == 1 && leaks()[0].starts_with("handle "));
@@ -196,7 +196,7 @@ void told_leaks() {
 }
 
 // Once taken from its owner an allocation is nobody's, though it is still there, and cannot be taken again.
-void owners() {
+CASE(owners) {
   const auto context = reinterpret_cast<CUcontext>(1);
   const uint64_t owned = allocate(0, 4096, {context});
   EXPECT(find(owned)->owner.context == context && allocations_of(context).size() == 1);
@@ -211,7 +211,7 @@ void owners() {
 }
 
 // Memory and processes: 's' is said when there is something to see, 'g' is to go on.
-void processes() {
+CASE(processes) {
   const uint64_t before = free_of(0);
 
   // Who takes all and is killed leaves all.
@@ -242,12 +242,12 @@ void processes() {
   remove(rest, before - 4 * MiB), remove(mine, 4 * MiB);
   EXPECT(free_of(0) == before);
 }
-void taker() {
+ROLE(taker) {
   create(free_of(0), on_gpu(0), 0);
   send(3, 's');
   receive(3, 'g');
 }
-void forker() {
+ROLE(forker) {
   create(8 * MiB, on_gpu(0), 0);
   if (fork() == 0) {
     char byte;
@@ -257,7 +257,7 @@ void forker() {
   }
   pause();
 }
-void breaker() {
+ROLE(breaker) {
   free_of(0);
   const LedgerLock locked;
   Ledger& all = ledger();
@@ -281,7 +281,7 @@ class NoDescriptors {
  private:
   rlimit before_;
 };
-void descriptors() {
+CASE(descriptors) {
   const uint64_t before = free_of(0);
   Peer peer = start("writer");
   const int memory = receive(peer.socket, 's');
@@ -310,7 +310,7 @@ void descriptors() {
   remove(all, before);
   EXPECT(free_of(0) == before);
 }
-void writer() {
+ROLE(writer) {
   const Handle handle = create(4 * MiB, on_gpu(0, fd_type), 0);
   const uint64_t address = reserve(4 * MiB, 0, 0, 0);
   map(address, 4 * MiB, 0, handle, 0);
@@ -321,7 +321,7 @@ void writer() {
 }
 
 // Ranks of two nodes: fabric handles cross, descriptors do not.
-void two_nodes() {
+CASE(two_nodes, [](Machine& m, Options&) { m.nodes = 2; }) {
   EXPECT(node() == 0);
   const Handle handle = create(4 * MiB, on_gpu(1, CU_MEM_HANDLE_TYPE_FABRIC | fd_type), 0);
   const uint64_t before = free_of(1);
@@ -348,7 +348,7 @@ void two_nodes() {
     REFUSED(CUDA_ERROR_INVALID_VALUE, "not a fabric handle", import_fabric(broken));
   }
 }
-void far() {
+ROLE(far) {
   EXPECT(node() == 1);
   const uint64_t before = free_of(1);
   CUmemFabricHandle fabric;
@@ -365,7 +365,9 @@ void far() {
   EXPECT(read(0, a + 3 * MiB, 3) == "far");
 }
 
-void multicast_teams() {
+void four_gpus(Machine& m, Options& o) { m.gpus = 4, o.unsupported_ends = true; }
+
+CASE(multicast_teams, four_gpus) {
   EXPECT(multicast_granularity(team_of(2, 5), CU_MULTICAST_GRANULARITY_MINIMUM) == page);
   EXPECT(multicast_granularity(team_of(2, 0), CU_MULTICAST_GRANULARITY_MINIMUM) == page);  // before there is a size
   REFUSED(CUDA_ERROR_INVALID_VALUE, "size is 0", multicast_create(team_of(2, 0)));
@@ -393,7 +395,7 @@ void multicast_teams() {
   other.join();
   REFUSED(CUDA_ERROR_INVALID_VALUE, "complete", (multicast_add_device(object, 2), 0));
 }
-void multicast_objects() {
+CASE(multicast_objects, four_gpus) {
   const uint64_t before[] = {free_of(0), free_of(1)};
   const Handle object = multicast_create(team_of(2, 8 * MiB));
   const Handle memory[] = {create(8 * MiB, on_gpu(0), 0), create(4 * MiB, on_gpu(1), 0)},
@@ -444,7 +446,7 @@ void multicast_objects() {
   remove(mc, 8 * MiB);
   EXPECT(free_of(0) == before[0] && free_of(1) == before[1]);
 }
-void multicast_of_processes() {
+CASE(multicast_of_processes, four_gpus) {
   const uint64_t before[] = {free_of(0), free_of(1)};
   // A team in the order of the machine, of GPUs in its middle.
   const Handle others = multicast_create(team_of(2, page));
@@ -482,7 +484,7 @@ void multicast_of_processes() {
   EXPECT(end(start("hopeless")) == 128 + SIGALRM);
   EXPECT(end(start("hopeless", "no alarm")) == 125);
 }
-void joiner() {
+ROLE(joiner) {
   const Handle object = import_fd(receive(3, 'f'));
   REFUSED(CUDA_ERROR_INVALID_VALUE, "import", export_fd(object, 0));
   multicast_add_device(object, 1);
@@ -492,7 +494,7 @@ void joiner() {
   send(3, 'b');
   receive(3, 'g');
 }
-void hopeless() {
+ROLE(hopeless) {
   if (*more) alarm(0);
   std::atomic<bool> started = false;
   std::thread([&] {
@@ -507,7 +509,7 @@ void hopeless() {
 }
 
 // The program goes on, and so does the wait, where it was not asked to end: somebody adds the device after all.
-void hopeful() {
+CASE(hopeful) {
   alarm(0);
   int said[2];
   EXPECT(!pipe(said) && dup2(said[1], STDERR_FILENO) == STDERR_FILENO);
@@ -522,7 +524,7 @@ void hopeful() {
 }
 
 // No wait is hopeless while anybody may import the object from the fabric; an alarm would ring at once.
-void on_the_fabric() {
+CASE(on_the_fabric) {
   constexpr auto fabric = CU_MEM_HANDLE_TYPE_FABRIC;
   const Handle object = multicast_create(team_of(2, page, fabric)), memory = create(page, on_gpu(0, fabric), 0);
   multicast_add_device(object, 0);
@@ -536,7 +538,7 @@ void on_the_fabric() {
 }
 
 // Threads, each with its own memory, while all of them look into the page tables.
-void threads() {
+CASE(threads) {
   const uint64_t before = free_of(0);
   const uint64_t common = map_new(page);
   const Handle object = multicast_create(team_of(2, page)), replica = create(page, on_gpu(1), 0);
@@ -572,7 +574,7 @@ void threads() {
 }
 
 // Numbers of processes are given again: what tells them apart is when they started.
-void numbers() {
+CASE(numbers) {
   const auto later = [](ProcessIdentity process) {
     return ProcessIdentity(uint64_t(process) + (1u << process_number_bits));
   };
@@ -597,19 +599,19 @@ void numbers() {
 }
 
 // A process dies that holds the ledger's lock, and what gets it next does not mend the ledger.
-void lost_lock() {
+CASE(lost_lock) {
   EXPECT(end(start("dies_with_lock")) == 0);
   EXPECT(!memory::ledger().lock.lock());
   memory::ledger().lock.unlock();
   EXPECT(end(start("taker")) == 125);
 }
-void dies_with_lock() {
+ROLE(dies_with_lock) {
   EXPECT(memory::ledger().lock.lock());
   _exit(0);
 }
 
 // Free memory is asked for often: the system is not asked for each record that another process holds.
-void sweeps() {
+CASE(sweeps) {
   const Peer peer = start("crowd");
   receive(peer.socket, 's');
   const uint64_t before = free_of(0);
@@ -617,7 +619,7 @@ void sweeps() {
   EXPECT(free_of(0) == before && questions_about_locks < 10);
   EXPECT(end(peer, SIGKILL) == 128 + SIGKILL && free_of(0) == before + 80 * page);
 }
-void crowd() {
+ROLE(crowd) {
   std::vector<Handle> all;
   for (int i = 0; i < 100; ++i) all.push_back(create(page, on_gpu(0), 0));
   for (int i = 40; i < 60; ++i) release(all[i]);
@@ -625,7 +627,12 @@ void crowd() {
   receive(3, 'g');
 }
 
-void lacking() {  // a machine that lacks most
+void lack_most(Machine& m, Options& o) {
+  m.fd_handles = m.fabric_handles = m.multicast = m.compression = m.rdma = m.peer_access = false;
+  std::strcpy(o.fail_call, "cuMemCreate"), o.fail_number = 2;
+}
+
+CASE(lacking, lack_most) {
   REFUSED(CUDA_ERROR_NOT_SUPPORTED, "file descriptor", create(page, on_gpu(0, fd_type), 0));
   REFUSED(CUDA_ERROR_NOT_SUPPORTED, "fabric", create(page, on_gpu(0, CU_MEM_HANDLE_TYPE_FABRIC), 0));
   REFUSED(CUDA_ERROR_NOT_SUPPORTED, "multicast", multicast_create(team_of(2, page)));
@@ -639,7 +646,7 @@ void lacking() {  // a machine that lacks most
   set_visible({1});
   EXPECT(wait_for(start("blind").process) == 0);
 }
-void blind() {  // sees the machine's GPU 1 alone
+ROLE(blind) {  // sees the machine's GPU 1 alone
   set_visible({1});
   REFUSED(CUDA_ERROR_INVALID_DEVICE, "sees 1", memory_info(1));
   EXPECT(must_fail("cuMemCreate") == false);
@@ -648,48 +655,6 @@ void blind() {  // sees the machine's GPU 1 alone
   EXPECT(free_of(0) == before - 4 * MiB && memory::ledger().gpu[1].free * page == free_of(0));
 }
 
-void four_gpus(Machine& m, Options& o) { m.gpus = 4, o.unsupported_ends = true; }
-
-const Case cases[] = {
-    {"machine_files", machine_files, false, {}},
-    {"frames", frames, false, {}},
-    {"host_ranges", host_ranges, false, {}},
-    {"addresses", addresses, false, {}},
-    {"reserved_anew", reserved_anew, false, {}},
-    {"kept_by_the_driver", kept_by_the_driver, false, [](Machine& m, Options&) { m.memory = 1024 * MiB; }},
-    {"pool_without_memory", pool_without_memory, false, {}},
-    {"dma_bufs", dma_bufs, false, {}},
-    {"told_leaks", told_leaks, false, {}},
-    {"owners", owners, false, {}},
-    {"processes", processes, false, {}},
-    {"taker", taker, true, {}},
-    {"forker", forker, true, {}},
-    {"breaker", breaker, true, {}},
-    {"descriptors", descriptors, false, {}},
-    {"writer", writer, true, {}},
-    {"two_nodes", two_nodes, false, [](Machine& m, Options&) { m.nodes = 2; }},
-    {"far", far, true, {}},
-    {"multicast_teams", multicast_teams, false, four_gpus},
-    {"multicast_objects", multicast_objects, false, four_gpus},
-    {"multicast_of_processes", multicast_of_processes, false, four_gpus},
-    {"hopeful", hopeful, false, {}},
-    {"on_the_fabric", on_the_fabric, false, {}},
-    {"joiner", joiner, true, {}},
-    {"hopeless", hopeless, true, {}},
-    {"threads", threads, false, {}},
-    {"numbers", numbers, false, {}},
-    {"lost_lock", lost_lock, false, {}},
-    {"dies_with_lock", dies_with_lock, true, {}},
-    {"sweeps", sweeps, false, {}},
-    {"crowd", crowd, true, {}},
-    {"lacking", lacking, false,
-     [](Machine& m, Options& o) {
-       m.fd_handles = m.fabric_handles = m.multicast = m.compression = m.rdma = m.peer_access = false;
-       std::strcpy(o.fail_call, "cuMemCreate"), o.fail_number = 2;
-     }},
-    {"blind", blind, true, {}},
-};
-
 }  // namespace
 
-int main(int argc, char** argv) { return run_cases(argc, argv, cases); }
+int main(int argc, char** argv) { return run_cases(argc, argv); }
