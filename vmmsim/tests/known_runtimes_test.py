@@ -23,7 +23,7 @@ def test_the_runtime_of_the_toolkit_is_known():
         pytest.skip(f"the table has no {release}: add it to PINNED of known_runtimes.py")
     same = [build for build in builds if known_runtimes.head(build, runtime) in TABLE]
     assert len(same) == 1, f"{archive} has a code that the table lacks: add its build to PINNED of known_runtimes.py"
-    rows = re.findall(r"^KNOWN_FUNCTION\((\w+),\s+(.*)\)$", TABLE, re.MULTILINE)
+    rows = re.findall(r"^CALL\((\w+),\s+(.*)\)$", TABLE, re.MULTILINE)
     places = {name: row.split(", ")[builds.index(same[0])] for name, row in rows}
     found = {name: hex(at // 16) for name, at in runtime.functions.items()}
     assert {name: at for name, at in places.items() if at != "NONE"} == found, "elsewhere now: run known_runtimes.py"

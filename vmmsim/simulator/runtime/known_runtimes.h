@@ -21,10 +21,10 @@ struct Runtime {
 
 constexpr Runtime runtimes[] = {
 #define KNOWN_RUNTIME(build, size, ...) {build, size, {__VA_ARGS__}},
-#define KNOWN_FUNCTION(...)
+#define CALL(...)
 #include "known_runtimes.inc"
 #undef KNOWN_RUNTIME
-#undef KNOWN_FUNCTION
+#undef CALL
 };
 
 constexpr char all[] = "12.9 and 13.0 to 13.5, on 64-bit x86";
@@ -36,10 +36,10 @@ struct Function {
 };
 constexpr Function functions[] = {
 #define KNOWN_RUNTIME(...)
-#define KNOWN_FUNCTION(name, ...) {#name, {__VA_ARGS__}},
+#define CALL(name, ...) {#name, {__VA_ARGS__}},
 #include "known_runtimes.inc"
 #undef KNOWN_RUNTIME
-#undef KNOWN_FUNCTION
+#undef CALL
 };
 
 // Where a file has one of them: its number and the address of its code, as the file counts.

@@ -118,8 +118,8 @@ def table(runtimes):
     for name in sorted({name for runtime in runtimes.values() for name in runtime.functions}):
         offsets = (runtime.functions.get(name) for runtime in runtimes.values())
         row = ", ".join("NONE" if at is None else f"{at // 16:#x}" for at in offsets)
-        separator = " " if len(name + row) < 101 else "\n         "
-        text += f"KNOWN_FUNCTION({name},{separator}{row})\n"
+        separator = " " if len(name + row) < 112 else "\n     "
+        text += f"CALL({name},{separator}{row})\n"
     return text
 
 
