@@ -9,7 +9,6 @@ each other: make OLD anew from the older release, beside NEW. Exit status of com
 longer, or gives another result.
 """
 
-import json
 import pathlib
 import re
 import subprocess
@@ -27,7 +26,14 @@ def parsed(output):
     if not found:
         raise ValueError("this is no output of the benchmark")
     kernels = {name: {"best": float(best), "median": float(median), "result": r} for name, best, median, r in found}
-    return {"conditions": conditions, "unit": "nanoseconds of a core for each word", "kernels": kernels}
+    return {"conditions": conditions, "kernels": kernels}
+
+
+def printed(run):
+    """As the benchmark prints it."""
+    lines = [run["conditions"], "nanoseconds of a core for each word", "kernel                 best   median   result"]
+    lines += ["{0:18} {best:8.2f} {median:8.2f}   {result}".format(name, **its) for name, its in run["kernels"].items()]
+    return "\n".join([*lines, ""])
 
 
 def best_of(runs):
@@ -56,10 +62,10 @@ def compared(old, new):
 def main(words):
     if len(words) == 3 and words[0] == "run":
         runs = [subprocess.run([words[1]], capture_output=True, text=True, check=True).stdout for _ in range(RUNS)]
-        pathlib.Path(words[2]).write_text(json.dumps(best_of(map(parsed, runs)), indent=2) + "\n")
+        pathlib.Path(words[2]).write_text(printed(best_of(map(parsed, runs))))
         return 0
     if len(words) == 3 and words[0] == "compare":
-        lines, is_good = compared(*(json.loads(pathlib.Path(name).read_text()) for name in words[1:]))
+        lines, is_good = compared(*(parsed(pathlib.Path(name).read_text()) for name in words[1:]))
         print(*lines, sep="\n")
         return 0 if is_good else 1
     print(__doc__, file=sys.stderr)

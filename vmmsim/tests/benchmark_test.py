@@ -6,7 +6,7 @@ import re
 import subprocess
 
 from vmmsim.built import BUILT
-from vmmsim.tests.benchmark import compared, parsed
+from vmmsim.tests.benchmark import compared, parsed, printed
 
 PROGRAM = BUILT["benchmark"]
 
@@ -15,6 +15,7 @@ def test_it_is_compared():
     done = subprocess.run([PROGRAM, "2", "fill", "sum"], capture_output=True, text=True, check=True)
     old = parsed(done.stdout)
     assert list(old["kernels"]) == ["fill", "sum"]
+    assert parsed(printed(old)) == old
     assert compared(old, old)[1]
     new = copy.deepcopy(old)
     new["kernels"]["sum"]["best"] *= 1.3
