@@ -83,7 +83,9 @@ class Checker {
     check_spaces();
     if (i.opcode == "call") check_call();
     if (i.opcode == "cvt") check_saturation();
-    if ((i.opcode == "ld" || i.opcode == "st") && !has("param")) check_address();
+    if (has_word("ld ldu st atom red prefetch prefetchu applypriority discard multimem mbarrier", i.opcode) &&
+        !has("param"))
+      check_address();
     if ((i.opcode == "shfl" || i.opcode == "vote") && !has("sync") && module_.target >= 70 && module_.version >= 64)
       fail("Instruction '" + opcode() +
            "' without '.sync' is not supported on .target sm_70 and higher from PTX ISA "
