@@ -136,6 +136,7 @@ class TestOwnership(ViewTest):
     def test_descriptors_are_listed_and_what_is_left_at_the_end(self):
         self.at("#step=7,held")
         self.page.get_by_text("Open descriptors: 1").click()
+        self.page.locator("[data-kind='descriptors'] tr").wait_for()
         assert re.search(r" 9, of #4, cuMemExportToShareableHandle, step 5$", self.rows("descriptors")[0][3])
         self.page.goto(self.file.as_uri() + "#step=8,held")
         self.page.get_by_text("Nothing.").wait_for()

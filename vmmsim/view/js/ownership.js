@@ -64,14 +64,16 @@ class Ownership {
     const by_kind = new Map(grouped(things, ({ kind }) => kind)), is_memory = (kind) => /memory|ordinary/.test(kind);
     const has_memory = [...by_kind.keys()].some(is_memory);
     return Object.keys(held_kinds).filter((kind) => by_kind.has(kind)).map((kind) => {
-      const fold = this.table(kind, by_kind.get(kind));
+      const fold = this.fold(kind, by_kind.get(kind)), fill = () => fold.append(...this.table(kind, by_kind.get(kind)));
       fold.open = !has_memory || is_memory(kind);
+      if (fold.open) fill();
+      else fold.addEventListener("toggle", fill, { once: true });  // nobody may look into it
       return fold;
     });
   }
 
   // One kind: all of it, then a row for each line, GPU and call; the largest first.
-  table(kind, things) {
+  fold(kind, things) {
     const sizes = grouped(things.filter(({ device }) => device != null), of_device)
       .map(([device, its]) => [device, size_text(sum(its.map(({ size }) => size)))]).sort();
     const all = sum(things.map(({ size }) => size));
@@ -79,12 +81,15 @@ class Ownership {
     const unit = kind == "reservations" ? " of addresses" : "";
     const words = `${held_kinds[kind]}: ${all ? `${size_text(all)}${unit} in ` : ""}${things.length}${of}`
       + this.use_of(things);
+    return make("details", { "data-kind": kind }, make("summary", {}, words));
+  }
+  table(kind, things) {
     const key_of = (thing) => [of_device(thing), this.owner(thing.born), this.steps[thing.born - 1].call,
       this.library(thing)].join("\n");
     const rows = this.rows(things, key_of, (its) => this.row(its, 0, this.owner(its[0].born)));
     if (rows.length == 1 && this.next_split(things, 0) >= 0) rows.push(...this.open(rows[0], things, 0));
-    return make("details", { "data-kind": kind }, make("summary", {}, words), ...this.by_library(kind, things),
-      make("table", { "aria-label": held_kinds[kind] }, make("tbody", {}, ...rows)));
+    const table = make("table", { "aria-label": held_kinds[kind] }, make("tbody", {}, ...rows));
+    return [...this.by_library(kind, things), table];
   }
   // The largest first.
   rows(things, key_of, row_of, depth = 0) {

@@ -190,6 +190,7 @@ class View {
   unfold(kind) {
     this.go(this.at, { held: true });
     const fold = this.part("held").querySelector(`[data-kind=${kind}]`);
+    if (fold && !fold.open) fold.dispatchEvent(new Event("toggle"));  // which it hears of later only
     if (fold) fold.open = true;
     fold?.scrollIntoView({ block: "nearest" });
   }
