@@ -41,9 +41,9 @@ function drawn_with_arrows(scene, options) {
 function drawn_in_rows(aggregated, tallest, options) {
   const rows = (level, how) => new RowDrawing(aggregated, levels[level], { ...options, ...how }).draw();
   const fits = (level) => rows(level, { tooltips: null, is_trial: true }).height <= tallest;
-  const { lives } = aggregated.scene;
-  let level = lives.level ?? 0;
-  while (level < levels.length - 1 && !fits(level)) level++;
-  while (level > 0 && fits(level - 1)) level--;
-  return rows(lives.level = level);
+  let { level = 0 } = aggregated.scene.lives, its = rows(level);
+  while (level < levels.length - 1 && its.height > tallest) its = rows(++level);
+  while (level > 0 && its.height + 24 <= tallest && fits(level - 1)) its = rows(--level);  // one row more is higher
+  aggregated.scene.lives.level = level;
+  return its;
 }

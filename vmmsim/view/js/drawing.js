@@ -182,7 +182,7 @@ class Drawing {
       ["vmm-gone", "taken away in this step", (x, y) => swatch(x, y, GONE)],
       ["vmm-fault", "the access that is a fault", (x, y) => this.path(`M${x + 13} ${y + 16} l-6 -11 h12 z`,
         "vmm-fault-at")],
-      [this.tooltips && "vmm-unmapped", "created, not mapped", (x, y) => this.rect(x + 2, y + 2, 22, 14,
+      [!this.title && "vmm-unmapped", "created, not mapped", (x, y) => this.rect(x + 2, y + 2, 22, 14,
         "vmm-box vmm-unmapped vmm-rim0")],
       ["vmm-hatch", "imported, source not known", (x, y) => {
         swatch(x, y, KEPT);
