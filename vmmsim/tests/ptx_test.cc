@@ -409,8 +409,9 @@ const char* const refused[] = {
     "discard.global.L2 [%rd1], 64;", "mbarrier.test_wait.parity.shared.b64 %p1, [%r1], 2;", "pmevent %r1;",
     // An address of 32 bits where one may be of global memory, and a name that lies elsewhere.
     "red.add.u32 [%r1], %r1;", "mbarrier.init.b64 [%r1], 1;", "prefetch.L1 [%r1];", "multimem.st.u32 [%r1], %r1;",
-    "discard.global.L2 [%r1], 128;", "atom.global.inc.u32 %r1, [%r1], %r1;", "ldu.global.u32 %r1, [%r1];",
-    "ld.global.u32 %r1, [room];", "ld.u32 %r1, [a];", "st.shared.u32 [g], %r1;", "mapa.u64 %rd1, g, 1;",
+    "mov.u32 %r1, g;", "st.param.b32 [%rd1], %r1;", "discard.global.L2 [%r1], 128;",
+    "atom.global.inc.u32 %r1, [%r1], %r1;", "ldu.global.u32 %r1, [%r1];", "ld.global.u32 %r1, [room];",
+    "ld.u32 %r1, [a];", "st.shared.u32 [g], %r1;", "mapa.u64 %rd1, g, 1;",
     "cp.async.ca.shared.global [%r1], [room], 16;",
     "red.async.relaxed.cluster.shared::cluster."
     "mbarrier::complete_tx::bytes.inc.u32 [g], %r1, [%r2];"};

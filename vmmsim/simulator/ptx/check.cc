@@ -349,6 +349,8 @@ class Checker {
     if (takes_names && instruction_->opcode != "cvta") spaces = {"shared"};
     for (size_t k = 0; k < instruction_->operands.size(); ++k) {
       const Operand& operand = instruction_->operands[k];
+      if (operand.address && operand.kind == Operand::reg && instruction_->opcode == "st" && has("param"))
+        fail("A parameter is stored by its name");
       if (operand.kind != Operand::symbol || !(operand.address || takes_names)) continue;
       const auto variable = variables_.find(operand.name);
       if (variable == variables_.end()) continue;
@@ -394,15 +396,19 @@ class Checker {
       is_right = is_vector && is_list(operands[0]) && is_list(operands[1]);
     } else if (is_right) {
       for (const Operand& operand : operands)
-        is_right &= is_list(operand)
-                        ? is_untyped(type) && has_bits(operand, type)
-                        : fits(operand, type) || operand.kind == Operand::special || (is_whole && is_name(operand));
+        is_right &= is_list(operand) ? is_untyped(type) && has_bits(operand, type)
+                                     : fits(operand, type) || operand.kind == Operand::special ||
+                                           (is_whole && is_name(operand) && has_room_for(operand, type));
       const Operand& from = operands[1];
       if (from.name == "%is_explicit_cluster") is_right &= type == Type::pred;
       else if (from.kind == Operand::special && from.name != "%gridid")
         is_right &= is_whole && is_wide_special(from.name) == (bits(type) == 64);
     }
     if (!is_right) fail("Arguments mismatch for instruction 'mov'");
+  }
+  bool has_room_for(const Operand& name, Type type) const {
+    const auto variable = variables_.find(name.name);
+    return variable == variables_.end() || variable->second != Space::global || bits(type) == 64;
   }
   bool has_bits(const Operand& list, Type type) const {  // all elements together
     unsigned sum = 0;
