@@ -306,6 +306,23 @@ static void test_conversions() {
   EXPECT(reduce("mov.u64 %rd3, 0x1010000000000000; cvt.rn.bf16.u64 %h1, %rd3; st.global.u16 [%rd2], %h1;") == 0x5d80);
 }
 
+// Of what cp.async reads a size or a predicate says how much, and a policy nothing.
+static void test_copies() {
+  const auto copied = [](const std::string& modifier, const std::string& rest) {
+    return reduce(
+        ".shared .align 16 .b64 room; mov.u64 %rd3, 0x1122334455667788; st.global.u64 [%rd2], %rd3;"
+        "setp.eq.u32 %p1, %r8, 0; mov.u32 %r1, 4;"  // %r8, %ctaid.x, is 0
+        "cp.async.ca.shared.global" +
+        modifier + " [room], [%rd2], 8" + rest +
+        "; cp.async.wait_all;"
+        "ld.shared.u64 %rd4, [room]; st.global.u64 [%rd2], %rd4;");
+  };
+  const uint64_t all = 0x1122334455667788;
+  EXPECT(copied("", "") == all && copied("", ", %r1") == 0x55667788);
+  EXPECT(copied("", ", %p1") == 0 && copied("", ", !%p1") == all);
+  EXPECT(copied(".L2::cache_hint", ", %rd3") == all && copied(".L2::cache_hint.L2::64B", ", %r1, %rd3") == 0x55667788);
+}
+
 // Two pages of addresses that stand for one frame. What a thread has read of one it reads anew after a bulk copy; and a
 // read of what it wrote at the other is told of, unless a fence is between.
 static void test_aliases(uint64_t one, uint64_t other) {
@@ -455,6 +472,7 @@ int main() {
   test_aliases(address, address + memory::page_size);
   test_guarded_registers();
   test_conversions();
+  test_copies();
   test_cluster();
   test_stack();
   test_barriers();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // The instructions that touch memory: what they do at the bytes that locate() finds.
 #include "access.h"
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include "../memory/this_machine.h"
@@ -321,7 +322,7 @@ void is_space(Warp& w, const MicroOp& op, Lanes active) {
 }
 
 // cp.async, done at once: `count` bytes of global memory at b to shared memory at a + offset; of these only as many as
-// c says are read, the rest are zeros.
+// c says are read, or none if it is a predicate and true (op.type); the rest are zeros.
 void copy_async(Warp& w, const MicroOp& op, Lanes active) {
   const AddressOperand source = {Space::global, op.b, 0}, target = {op.space, op.a, op.offset};
   const auto place_of = [&](const AddressOperand& at, const OnePlace& one, unsigned lane, Entry right) {
@@ -332,7 +333,8 @@ void copy_async(Warp& w, const MicroOp& op, Lanes active) {
   const OnePlace sources = one_place(w, source, active, op.count, memory::readable);
   const OnePlace targets = one_place(w, target, active, op.count, memory::writable);
   for (const unsigned lane : each(active)) {
-    const unsigned wanted = op.c < 0 ? op.count : static_cast<uint32_t>(w.rows[op.c].lane[lane]);
+    const auto last = op.c < 0 ? op.count : static_cast<uint32_t>(w.rows[op.c].lane[lane]);
+    const unsigned wanted = op.type == Type::pred ? op.count * (1 - (last & 1)) : last;
     char bytes[16] = {};
     const char* const from = wanted > 0 ? place_of(source, sources, lane, memory::readable) : nullptr;
     for (unsigned i = 0; i < std::min<unsigned>(wanted, op.count); i += 4) {
@@ -568,11 +570,14 @@ void lower_copy_async(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
   const bool from_global = m.take("global");
   take_hints(m);
   const auto& operands = i.operands;
-  if (!m.empty() || !to_shared || !from_global || operands.size() < 3 || operands.size() > 4) l.not_simulated(i);
+  const bool has_policy = std::ranges::count(i.modifiers, "L2::cache_hint");  // its last operand
+  const size_t count = operands.size() - has_policy;
+  if (!m.empty() || !to_shared || !from_global || count < 3 || count > 4) l.not_simulated(i);
   const AddressOperand to = address_of(l, operands[0], Space::shared);
   const AddressOperand from = whole_address_of(l, i, operands[1], Space::global);
-  const int size = operands.size() == 4 ? l.row(operands[3]) : -1;
+  const int size = count == 4 ? l.row(operands[3]) : -1;
   MicroOp& op = l.emit(copy_async, i, -1, to.row, from.row, size);
+  if (count == 4) op.type = l.type_of(operands[3]);
   op.space = to.space;
   op.offset = to.offset;
   op.count = static_cast<uint8_t>(operands[2].value);

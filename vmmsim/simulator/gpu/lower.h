@@ -210,6 +210,7 @@ class Lowering {
   // The row of a register, literal, special register or symbol's address; of the sink "_" a row that nobody reads. A
   // floating literal becomes bits of `type`; a negated predicate is negated by an operation. So rows first, emit then.
   int row(const ptx::Operand&, ptx::Type type = ptx::Type::none);
+  ptx::Type type_of(const ptx::Operand&) const;  // of a register; none of all else
   int constant(uint64_t value);
   int special_register(const std::string& name);  // "%tid.x"
   int temporary();                                // a row of its own

@@ -85,6 +85,11 @@ int Lowering::special_register(const std::string& name) {
   return row;
 }
 
+ptx::Type Lowering::type_of(const ptx::Operand& operand) const {
+  const bool is_register = operand.kind == ptx::Operand::reg && operand.index >= 0;
+  return is_register ? state_.call->function->registers[static_cast<size_t>(operand.index)] : ptx::Type::none;
+}
+
 int Lowering::row(const ptx::Operand& operand, ptx::Type type) {
   int row = -1;
   switch (operand.kind) {
