@@ -13,6 +13,7 @@ import sys
 
 import pytest
 
+from labs.judge.verdict import all_labs
 from tests.lessons_test import ROOT, SOURCES
 from tests.machines import copy_checkout
 from vmmsim.built import BUILT
@@ -39,6 +40,9 @@ def expect_nothing_from(name, *words, cwd):
 
 def test_clang_format(checkout):
     sources = [name for name in files(checkout) if name.suffix in (".cc", ".cpp", ".cu", ".h")]
+    for lab in all_labs():  # of a solution there are the parts
+        sources.append(f"labs/{lab.name}_solution.cu")
+        (checkout / sources[-1]).write_text(lab.whole_solution())
     expect_nothing_from("clang-format", "--dry-run", "-Werror", *sources, cwd=checkout)
 
 

@@ -22,6 +22,7 @@ import sys
 
 import pytest
 
+from labs.judge.verdict import Lab, all_labs
 from scripts import run_lessons
 from tests import toolkits
 from tests.machines import ROOT, expect, run, scratch
@@ -73,13 +74,12 @@ def expect_taken(toolkit, compiler):
     expect(done.returncode == 0, f"{toolkit.release}: not its headers", done)
 
 
-def all_labs(directory):
-    """One source for each of labs/starters and labs/solutions: a lab is small, and the headers are most of the work."""
-    for kind in "starters", "solutions":
-        files = sorted((ROOT / "labs" / kind).glob("*.cu"))
-        lines = dict.fromkeys(line for file in files for line in re.findall(r"^#include .*", file.read_text(), re.M))
-        lines = [line.replace('"../', f'"{ROOT}/labs/') for line in lines]
-        lines += [f'namespace lab_{file.stem} {{\n#include "{file}"\n}}' for file in files]
+def sources_of_labs(directory):
+    """One source for all starters and one for all solutions: a lab is small, and the headers are most of the work."""
+    for kind, text_of in ("starters", lambda lab: lab.starter.read_text()), ("solutions", Lab.whole_solution):
+        texts = {lab.name: text_of(lab).replace('"../', f'"{ROOT}/labs/') for lab in all_labs()}
+        lines = [*dict.fromkeys(line for text in texts.values() for line in re.findall(r"^#include .*", text, re.M))]
+        lines += [f'namespace lab_{name} {{\n#line 1 "{name}.cu"\n{text}\n}}' for name, text in texts.items()]
         (directory / f"{kind}.cu").write_text("\n".join(lines) + "\n")
         yield directory / f"{kind}.cu"
 
@@ -161,7 +161,7 @@ def toolkit(request):
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_all_compiles(toolkit, compiler):
     programs = [*sorted(ROOT.glob("[0-9][0-9]_*/*.cu")), *sorted((ROOT / "docs/paste").glob("*.cu"))]
-    expect_compiled(toolkit, compiler, [*programs, *all_labs(toolkit.directory)])
+    expect_compiled(toolkit, compiler, [*programs, *sources_of_labs(toolkit.directory)])
 
 
 def test_too_old_a_toolkit_is_refused(tmp_path):

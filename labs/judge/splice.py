@@ -55,6 +55,14 @@ def parts(text):
     return found
 
 
+def whole(starter, text):
+    """The starter with the parts of this text."""
+    lines, mine = starter.splitlines(), text.splitlines()
+    for (first, last), (begin, end) in reversed([*zip(parts(starter), parts(text), strict=True)]):
+        lines[first : last - 1] = mine[begin : end - 1]
+    return "\n".join([*lines, ""])
+
+
 # --- A part is whole
 
 

@@ -209,7 +209,7 @@ def solution(lab, given):
     if not given.yes and not (is_begun(lab) and judged(lab, given).status == "passed"):
         end(1, f"yours is not right yet; ./lab.sh solution {lab.number} --yes shows the solution all the same")
     if not given.alternatives:
-        print(f"{shown(lab.solution)}:\n\n{lab.solution.read_text()}", end="")
+        print(f"{shown(lab.starter)} with the parts of labs/solutions:\n\n{lab.whole_solution()}", end="")
         print(f"\nOther right answers: ./lab.sh solution {lab.number} --alternatives", file=sys.stderr)
         return 0
     print(f"Other right answers to {lab.number}, as changes of {shown(lab.solution)}:")

@@ -12,6 +12,7 @@ from labs.judge.check import ENDED, GIVEN_BACK, CheckFailed, Run
 from labs.judge.memory_map import memory_map
 from labs.judge.program import ROOT, CannotJudge, Program
 from labs.judge.runner import Runner
+from labs.judge.splice import whole
 from vmmsim.trace import OF_LOADING
 
 GLOSSARY = "docs/glossary.md"
@@ -37,7 +38,11 @@ class Lab:
         for one in self.checks:
             one.page = self.page.partition("#")[0] + one.page if one.page else None
         self.starter = ROOT / "labs/starters" / f"{self.name}.cu"
-        self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"
+        self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"  # its parts
+
+    def whole_solution(self):
+        """The starter with them."""
+        return whole(self.starter.read_text(), self.solution.read_text())
 
     def output(self, main=0):
         """What the right program prints with this main."""

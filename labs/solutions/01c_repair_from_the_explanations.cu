@@ -1,19 +1,4 @@
 // SPDX-License-Identifier: MIT-0
-// Lab 01c: Repair from the explanations
-//
-// This program has three mistakes. ./lab.sh 01c shows the first in the simulator's words; repair it, and run it again:
-// - cuMemCreate gets all that it needs
-// - the kernels have the rights that they need
-// - each thing is given back by the call that undoes it
-// Read 01_vmm_basics/README.md#break-it-on-purpose.
-#include "../lab.h"
-
-int main() {
-  lab::begin();
-  const size_t size = 4 << 20, n = size / sizeof(int);  // two granules of 2 MiB
-  CUmemGenericAllocationHandle handle;
-  CUdeviceptr address = 0;
-
   // >>> your part: find the first two mistakes
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -27,14 +12,8 @@ int main() {
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;  // lab::fill writes
   CHECK(cuMemSetAccess(address, size, &access, 1));
   // <<<
-
-  lab::fill<int>(address, n, 7);
-  std::printf("%llu of %zu integers are 7\n", lab::count<int>(address, n, 7), n);
-
   // >>> your part: find the third
   CHECK(cuMemRelease(handle));  // frees nothing while the memory is mapped
   CHECK(cuMemUnmap(address, size));
   CHECK(cuMemAddressFree(address, size));
   // <<<
-  return lab::end();
-}

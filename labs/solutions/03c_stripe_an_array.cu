@@ -1,32 +1,4 @@
 // SPDX-License-Identifier: MIT-0
-// Lab 03c: Stripe an array
-//
-// One array lies on GPU 0 alone. Make it lie on all GPUs, in one reservation, so that a kernel sees one pointer:
-// - stripes of one granule: the first on GPU 0, the second on GPU 1 and so on, then GPU 0 again, two on each GPU
-// - one call grants every GPU access to the whole array
-// - it is right for any number of GPUs
-// Read 03_multi_gpu/README.md#1-lay-the-table-across-the-gpus and #3-let-the-reader-in.
-#include "../lab.h"
-
-int main() {
-  const int gpus = check::require_gpus(2);
-  lab::begin(gpus);
-  for (int gpu = 1; gpu < gpus; ++gpu) {
-    int there = 0, back = 0;
-    CHECK(cudaDeviceCanAccessPeer(&there, 0, gpu));
-    CHECK(cudaDeviceCanAccessPeer(&back, gpu, 0));
-    REQUIRE(there && back, "GPU 0 and GPU %d do not reach each other; use GPUs that do", gpu);
-  }
-  CUmemAllocationProp properties = {};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = 0;
-  size_t granularity;
-  CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  const size_t stripes = 2 * gpus, size = stripes * granularity, n = size / sizeof(int);
-  CUdeviceptr array = 0;
-  CHECK(cuMemAddressReserve(&array, size, 0, 0, 0));
-
   // >>> your part: memory of all GPUs
   for (size_t stripe = 0; stripe < stripes; ++stripe) {
     CUmemGenericAllocationHandle handle;
@@ -43,16 +15,3 @@ int main() {
   }
   CHECK(cuMemSetAccess(array, size, everyone.data(), gpus));
   // <<<
-
-  for (int gpu = 0; gpu < gpus; ++gpu) {  // each GPU writes two stripes in a row, wherever they lie
-    CHECK(cudaSetDevice(gpu));
-    lab::fill<int>(array + gpu * 2 * granularity, n / gpus, 7);
-  }
-  CHECK(cudaSetDevice(0));
-  const bool is_whole = lab::count<int>(array, n, 7) == n;
-  std::printf("one kernel read the array from end to end: %s\n", is_whole ? "all are 7" : "not all are 7");
-
-  CHECK(cuMemUnmap(array, size));  // all the mappings
-  CHECK(cuMemAddressFree(array, size));
-  return lab::end();
-}

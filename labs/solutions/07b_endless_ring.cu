@@ -1,23 +1,4 @@
 // SPDX-License-Identifier: MIT-0
-// Lab 07b: Endless ring
-//
-// This ring copies a record that goes over its end in two pieces. Make its first byte follow its last one:
-// - twice the addresses are reserved, in one call
-// - the same memory is mapped twice in a row; the ring takes no more than its 2 MiB
-// - each record is put into the ring by one copy, which is done before the record is read
-// - both mappings are unmapped, all addresses freed, and the handle is released; look at each answer with CHECK
-// Read 07_aliasing/README.md#1-map-a-ring-buffer-twice-in-a-row.
-#include <algorithm>
-#include "../lab.h"
-
-const size_t size = 2 << 20, length = size / 4 * 3;  // bytes: of the ring, one granule, and of a record
-const int records = 8;
-
-struct Ring {
-  CUdeviceptr address = 0;  // of its first byte
-  CUmemGenericAllocationHandle handle;
-};
-
 // >>> your part: start() once, put() for each record, end() once
 void start(Ring& ring, const CUmemAllocationProp& properties, const CUmemAccessDesc& access) {
   CHECK(cuMemCreate(&ring.handle, size, &properties, 0));
@@ -37,30 +18,3 @@ void end(Ring& ring) {
   CHECK(cuMemRelease(ring.handle));
 }
 // <<<
-
-int main() {
-  lab::begin();
-  CUmemAllocationProp properties = {};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = 0;
-  CUmemAccessDesc access = {};
-  access.location = properties.location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-
-  Ring ring;
-  start(ring, properties, access);
-  unsigned long long right = 0;
-  size_t at = 0;  // where the next record begins
-  for (int i = 0; i < records; ++i) {
-    const std::vector<char> record(length, char('a' + i));
-    put(ring, at, record.data());
-    const size_t rest = std::min(length, size - at);  // of the record, up to the ring's end
-    right += lab::count<char>(ring.address + at, rest, char('a' + i));
-    if (length > rest) right += lab::count<char>(ring.address, length - rest, char('a' + i));
-    at = (at + length) % size;
-  }
-  std::printf("%llu of %zu bytes are in their place\n", right, records * length);
-  end(ring);
-  return lab::end();
-}

@@ -9,12 +9,12 @@ import types
 import pytest
 
 from labs.judge.check import ENDED, GIVEN_BACK, CheckFailed, check
-from labs.judge.program import ROOT, CannotJudge, Ended, Program
+from labs.judge.program import CannotJudge, Ended, Program
 from labs.judge.splice import NotWhole, spliced
-from labs.judge.verdict import BUILT, PRINTED, REAL, Judge, Lab
+from labs.judge.verdict import BUILT, PRINTED, REAL, Judge, Lab, all_labs
 
-SOLUTION = (ROOT / "labs/solutions/01a_replace_cudamalloc.cu").read_text()
-STARTER = (ROOT / "labs/starters/01a_replace_cudamalloc.cu").read_text()
+LAB = all_labs()[0]
+SOLUTION, STARTER = LAB.whole_solution(), LAB.starter.read_text()
 
 BEFORE = '#include <poll.h>\n#include <unistd.h>\n#include <thread>\n#include "../lab.h"\nint main() {\nlab::begin();\n'
 FIRST = 7  # the line that is the first of a body

@@ -31,7 +31,7 @@ LAB = all_labs()[0]
 NAME, TITLES = LAB.name, LAB.titles()
 MOST = len(TITLES) - 1  # points
 CHECKS, FILE = f"labs/checks/{NAME}.py", f"{NAME}.cu"
-SOLUTION, STARTER = LAB.solution.read_text(), LAB.starter.read_text()
+SOLUTION, STARTER = LAB.whole_solution(), LAB.starter.read_text()
 MARK = "  // >>> your part: make the memory\n"
 # It ends its parent and what is above that, from the top.
 ENDS_ITS_JUDGE = r"""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT-0
 """A lab holds what docs/contributing/labs.md promises.
 
-The starter is built without a warning, is not right, and says what the lab's file in this directory tells; outside the
-marks it is the solution. The solution is right, and so are other answers. Each wrong answer, a change of the solution,
-fails at the check that is meant for it, in the words that the file has, and each check has one; at least one of them
-prints what the solution prints.
+The starter is built without a warning, is not right, and says what the lab's file in this directory tells. The
+solution is right, and so are other answers. Each wrong answer, a change of the solution, fails at the check that is
+meant for it, in the words that the file has, and each check has one; at least one of them prints what the solution
+prints.
 """
 
 import contextlib
@@ -64,13 +64,11 @@ def each(answers):
     return pytest.mark.parametrize("answer", answers, ids=[f"{its.lab.name}, {its.title}" for its in answers])
 
 
-def outside_marks(text):
-    """What student and solution share. Two marks in a row would be a part without an end."""
-    parts = re.split(r"^ *// (>>>.*|<<<)$", text, flags=re.MULTILINE)
-    marks = parts[1::2]
-    assert marks and len(marks) % 2 == 0, "there is no part"
-    assert [mark[0] for mark in marks] == [*"><"] * (len(marks) // 2), "// >>> and // <<< in turn"
-    return parts[::4] + marks
+def marks(text):
+    """Two of a kind in a row would be a part without an end."""
+    found = re.findall(r"^ *// (>>>.*|<<<)$", text, re.MULTILINE)
+    assert found and [mark[0] for mark in found] == [*"><"] * (len(found) // 2), "// >>> and // <<< in turn"
+    return found
 
 
 @each_lab
@@ -83,7 +81,7 @@ def test_the_starter_tells_its_task(lab):
         file, _, anchor = page.partition("#")
         headings = re.findall(r"^#+ (.*)$", (ROOT / file).read_text(), re.MULTILINE)
         assert anchor in [re.sub(r"[^\w\- ]", "", it.lower()).replace(" ", "-") for it in headings]
-    assert outside_marks(text) == outside_marks(lab.solution.read_text())
+    assert marks(text) == marks(lab.solution.read_text())
 
 
 @each_lab
@@ -98,8 +96,8 @@ def test_the_starter_is_built_without_a_warning_and_is_not_right(lab):
 @each_lab
 def test_it_obeys_a_site_that_refuses_multicast(lab, all_answers, monkeypatch):
     """What makes multicast objects has it in its name, and begins nothing under NCCL_NVLS_ENABLE=0."""
-    for file in (lab.starter, lab.solution):
-        assert ("multicast" in lab.name) == ("cuMulticast" in file.read_text())
+    for text in (lab.starter.read_text(), lab.whole_solution()):
+        assert ("multicast" in lab.name) == ("cuMulticast" in text)
     if "multicast" not in lab.name:
         return
     # Outside the simulator, as --real runs it, but on the toolkit's stub of a driver. Its first main is the solution's,
@@ -130,7 +128,7 @@ class AllAnswers:
 
     def changed(self, lines):
         """The solution with this change."""
-        text = self.lab.solution.read_text()
+        text = self.lab.whole_solution()
         for old, new in places(lines):
             assert old in text, "the solution has no such line any more"
             text = text.replace(old, new, 1)
