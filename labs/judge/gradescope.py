@@ -13,7 +13,7 @@ from labs.judge.files import writing
 from labs.judge.program import ROOT
 
 SCRIPTS = ROOT / "labs" / "class" / "gradescope"
-NOT_SENT = "labs/solutions", "labs/alternatives.json", "tests", "vmmsim/tests", ".github"
+NOT_SENT = "labs/solutions", "tests", "vmmsim/tests", ".github"
 MADE_HERE = "build*", ".*", "__pycache__", "labs/mine"
 
 

@@ -212,8 +212,6 @@ def solution(lab, given):
         print(f"{shown(lab.starter)} with the parts of labs/solutions:\n\n{lab.whole_solution()}", end="")
         print(f"\nOther right answers: ./lab.sh solution {lab.number} --alternatives", file=sys.stderr)
         return 0
-    print(f"Other right answers to {lab.number}, as changes of {shown(lab.solution)}:")
-    for title, its in lab.alternatives().items():
-        change = "\n".join(its["change"]).replace("\n...\n", "\n  ...\n")
-        print(f"\n{title[0].upper()}{title[1:]}. {its['why']}\n\n{change}")
+    print(f"Other right answers to {lab.number}, as changes of {shown(lab.solution)}:\n")
+    print(lab.others.read_text(), end="")
     return 0

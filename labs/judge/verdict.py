@@ -3,7 +3,6 @@
 
 import dataclasses
 import importlib.util
-import json
 import time
 import traceback
 
@@ -39,6 +38,7 @@ class Lab:
             one.page = self.page.partition("#")[0] + one.page if one.page else None
         self.starter = ROOT / "labs/starters" / f"{self.name}.cu"
         self.solution = ROOT / "labs/solutions" / f"{self.name}.cu"  # its parts
+        self.others = self.solution.with_suffix(".txt")
 
     def whole_solution(self):
         """The starter with them."""
@@ -49,8 +49,10 @@ class Lab:
         return self.about.OUTPUT.format(**self.mains[main]) + OF_END
 
     def alternatives(self):
-        """Other right answers, as changes of the solution: title -> {"why": words, "change": lines}."""
-        return json.loads((ROOT / "labs/alternatives.json").read_text())[self.number]
+        """Other right answers, as changes of the solution: title -> lines."""
+        paragraphs = self.others.read_text().split("\n\n")
+        changes = [[f"{line:2}" for line in change.splitlines()] for change in paragraphs[1::2]]
+        return dict(zip((words.partition(". ")[0] for words in paragraphs[::2]), changes, strict=True))
 
     def titles(self):
         """Of all that is looked at, in the order in which it is told."""

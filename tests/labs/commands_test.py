@@ -67,7 +67,7 @@ def checkout():
     its = scratch / "check out"
     parts = "lab.sh scripts common CMakeLists.txt vmmsim/trace vmmsim/view labs/__init__.py labs/lab.h labs/judge"
     files = [ROOT / part for part in [*parts.split(), "labs/class"]]
-    files += [ROOT / "labs/alternatives.json", LAB.path, LAB.starter, LAB.solution]
+    files += [LAB.path, LAB.starter, LAB.solution, LAB.others]
     for file in (*files, *(ROOT / "vmmsim").glob("*.py")):
         copy(file, its / file.relative_to(ROOT))
     for file in (BUILD / "bin/vmmsim", *(BUILD / "simulator").glob("lib*"), BUILD / "simulator/machines"):
@@ -381,7 +381,7 @@ def test_an_autograder_grades(ann, place):
     with tarfile.open(place / "source/checkout.tar") as checkout:
         names = checkout.getnames()
     assert CHECKS in names
-    unwanted = "labs/solutions", "labs/alternatives.json", "labs/mine", "build"
+    unwanted = "labs/solutions", "labs/mine", "build"
     assert [name for name in names if name.startswith(unwanted)] == []
     subprocess.run(["bash", "-c", f"apt-get() {{ :; }}; export -f apt-get; bash {place}/setup.sh"], check=True)
     (place / "results").mkdir()

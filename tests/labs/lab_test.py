@@ -40,10 +40,10 @@ class Answer:
 
 
 def read(lab):
-    """(what is said of the starter, answers) as the lab's file and labs/alternatives.json have them."""
+    """(what is said of the starter, answers) as the lab's file and labs/solutions have them."""
     about, *paragraphs = (pathlib.Path(__file__).parent / f"{lab.name}.txt").read_text().split("\n\n")
     answers, fails = [Answer(lab, "the solution", [])], ""
-    answers += [Answer(lab, title, its["change"]) for title, its in lab.alternatives().items()]
+    answers += [Answer(lab, title, change) for title, change in lab.alternatives().items()]
     for paragraph in paragraphs:
         change = [f"{line:2}" for line in paragraph.splitlines() if line[0] in "-+ ."]
         its = dict(line.split(": ", 1) for line in paragraph.splitlines() if line[0] not in "-+ .")
@@ -180,7 +180,7 @@ def test_a_wrong_answer_fails(answer, verdict_on):
 @each_lab
 def test_each_check_fails_once(lab, verdict_on):
     """Each check fails once; and one of those that are wrong prints the right result."""
-    assert [bool(its["why"]) for its in lab.alternatives().values()] == [True, True]
+    assert len(lab.alternatives()) == 2
     wrong = [answer for answer in ABOUT[lab][1] if answer.fails]
     assert len(wrong) >= 4
     assert {check.title for check in lab.checks} <= {answer.fails for answer in wrong}
