@@ -108,10 +108,10 @@ class TestOwnership(ViewTest):
         self.at("#step=6,held", file)
         self.open_row("main.cu:7 in train, in other threads")
         words = [row[3].partition(" cuMemCreate")[0] for row in self.rows("memory")]
-        assert words.pop(0) == "▸ main.cu:7 in train in libblas.so.3,"
+        assert words.pop(0) == "▸ main.cu:7 in train in libblas.so.3, 2 × 64 MiB,"
         assert words == [
-            "▾ main.cu:7 in train, in other threads in libring.so,",
-            "▸ createTree, libring.so",
+            "▾ main.cu:7 in train, in other threads in libring.so, 3 × 2 MiB,",
+            "▸ createTree, libring.so 2 × 2 MiB,",
             "createRing, ring.cc:4 #1,",
         ]
         assert self.page.get_by_text("By library: libblas.so.3 128 MiB, libring.so 6 MiB.").is_visible()

@@ -54,8 +54,7 @@ class Ownership {
     ...uses.length ? [make("details", { "data-kind": "uses" }, make("summary", {}, words), ...uses)] : []];
   }
   title(ended) {
-    const is_last = this.at == this.steps.length;
-    if (!ended) return is_last ? `Left at the end, step ${this.at}` : `Held in step ${this.at}`;
+    if (!ended) return this.at == this.steps.length ? `Left at the end, step ${this.at}` : `Held in step ${this.at}`;
     const whose = this.data.processes > 1 ? `process ${this.steps[ended - 1].process + 1}` : "the program";
     return `Left by ${whose}, which ended in step ${ended}`;
   }
@@ -91,7 +90,6 @@ class Ownership {
     const table = make("table", { "aria-label": held_kinds[kind] }, make("tbody", {}, ...rows));
     return [...this.by_library(kind, things), table];
   }
-  // The largest first.
   rows(things, key_of, row_of, depth = 0) {
     const groups = grouped(things, key_of).map(([, its]) => ({ its, size: sum(its.map(({ size }) => size)) }));
     groups.sort((one, other) => other.size - one.size || other.its.length - one.its.length);
@@ -141,8 +139,9 @@ class Ownership {
     const born = its.map((thing) => thing.born), [from, to] = [Math.min(...born), Math.max(...born)];
     const when = from == to ? `step ${from}` : `steps ${from} to ${to}`, size = sum(its.map((thing) => thing.size));
     const may_open = its.length > 1, call = this.steps[from - 1].call;
-    const library = depth ? "" : this.library(its[0]), where = library && `in ${library}, `;
-    const name = may_open || !its[0].name || words == its[0].name ? "" : `${its[0].name}, `;
+    const library = depth ? "" : this.library(its[0]), are_equal = its.every((one) => one.size == its[0].size);
+    const name = may_open ? size && are_equal && `${its.length} × ${size_text(its[0].size)}` : its[0].name;
+    const told = [library && `in ${library}`, name != words && name, words != call && call, when].filter(Boolean);
     const { kind, device, is_idle } = its[0], swatch = make("i", { class: `vmm-swatch vmm-${is_idle ? "idle"
       : { memory: "mapped", ordinary: "ordinary" }[kind] ?? "none"}` });
     swatch.style.setProperty("--vmm-fill", `var(--vmm-gpu${Math.max(device, 0) % 8})`);
@@ -151,7 +150,7 @@ class Ownership {
       make("td", {}, swatch, of_device(its[0])),
       make("td", {}, ...may_open ? [this.opener(its, depth, words), " "] : [],
         make("a", { href: `#${this.key}=${from}` }, words),
-        make("small", {}, ` ${where}${name}${words == call ? "" : `${call}, `}${when}${this.use_of(its)}`)));
+        make("small", {}, ` ${told.join(", ")}${this.use_of(its)}`)));
   }
   opener(its, depth, words) {
     const button = make_button("▸", () => {
