@@ -203,8 +203,22 @@ class Checker {
       if (operand.name.starts_with(need.words)) need_target(need, operand.name);
   }
 
+  // {(results),} a function's name {, (arguments)}; or a register with its address, and what it looks like as the last.
+  void check_call_form() const {
+    const auto& operands = instruction_->operands;
+    const auto at = [&](size_t k) { return k < operands.size() ? &operands[k] : nullptr; };
+    size_t k = at(0) && is_list(*at(0));
+    const Operand* const callee = at(k++);
+    if (at(k) && is_list(*at(k))) ++k;
+    const bool has_prototype = at(k) && is_name(*at(k));
+    if (k + has_prototype != operands.size()) fail("Arguments mismatch for instruction 'call'");
+    const bool is_by_name = callee && is_name(*callee) && !variables_.contains(callee->name);
+    const bool is_by_address = callee && callee->kind == Operand::reg && fits(*callee, Type::u64) && has_prototype;
+    if (!is_by_name && !is_by_address) fail("Label expected for argument 0 of instruction 'call'");
+  }
   // A call by name, of a function that the module has: its parameters have the same sizes.
   void check_call() const {
+    check_call_form();
     const Operand* callee = nullptr;
     std::vector<const Operand*> lists;
     for (const Operand& operand : instruction_->operands) {
