@@ -165,14 +165,14 @@ class TestOwnership(ViewTest):
         2 MiB 1 × GPU 0 process 1: a.cu:11 in main #1, cuMemCreate, step 1, mapped nowhere
         2 MiB 1 × GPU 0 process 1: a.cu:12 in main #2, cuMemCreate, step 2, mapped nowhere"""
         ordinary = """
-        Memory by cudaMalloc: 3 MiB in 1
+        By cudaMalloc and the like: 3 MiB in 1
         3 MiB 1 × GPU 0 process 1: a.cu:13 in main cudaMalloc, step 3"""
         of_the_second = """
         Handles not released: 3
         Left by process 2, which ended in step 6
         VMM memory: 4 MiB in 1, mapped nowhere
         4 MiB 1 × GPU 1 process 2: a.cu:14 in main #3, cuMemCreate, step 4, mapped nowhere
-        Memory by cudaMalloc: 7 MiB in 1
+        By cudaMalloc and the like: 7 MiB in 1
         7 MiB 1 × GPU 1 process 2: a.cu:15 in main cudaMalloc, step 5
         Handles not released: 1"""
         held = self.page.locator(".vmm-held")

@@ -119,11 +119,11 @@ def test_it_is_told_how_it_ended():
     for about, processes, ends, words in (
         ({}, 1, (), ""),
         ({"status": 0}, 1, (), "the program ended by itself"),
-        ({"status": 3}, 2, (), "the program ended by itself, with status 3"),
+        ({"status": 3}, 2, (), "the program ended with status 3"),
         ({"status": 139}, 1, (), "the program ended by SIGSEGV"),
         ({"status": 0}, 1, [killed], "the process ended by SIGKILL"),
         ({"status": 0}, 1, [without_a_word], "the process ended without a word"),
-        ({}, 3, [("exit", {"status": 137})], f"of 3 processes ended 1 by itself, with status 137, 2 {unknown}"),
+        ({}, 3, [("exit", {"status": 137})], f"of 3 processes ended 1 with status 137, 2 {unknown}"),
     ):
         writer = Writer(**about)
         for pid in range(processes):

@@ -161,7 +161,7 @@ class TestViews(ViewTest):
         assert caption.get_attribute("aria-live") == "polite"
         assert "cuMemCreate" in caption.inner_text()
         assert self.page.locator(".vmm-ran").get_attribute("data-line") == "4"
-        assert "▶ line 4 has just run" in self.page.locator(".vmm-where").inner_text()
+        assert "▶ line 4 makes this call" in self.page.locator(".vmm-where").inner_text()
         assert self.page.locator(".vmm-next").count() == 0, "the next call has no line"
         assert self.page.locator(".vmm-scroll .vmm-new").count() > 0, "what is new has no mark"
         search = self.search()

@@ -149,7 +149,7 @@ def way_of(line):
 
 
 def by_itself(status):
-    return f"by itself, with status {status}" if status else "by itself"
+    return f"with status {status}" if status else "by itself"
 
 
 # --- The line of what matters

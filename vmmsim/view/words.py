@@ -60,7 +60,10 @@ ASKED = {  # what a call is to do: a verb, and the rest; or a function that says
     "cuMulticastAddDevice": lambda call: f"add {call.device('dev')} to the team of {call.memory('mcHandle')}",
     "cuMulticastBindAddr": lambda call: f"bind the {call.range('memptr')} to {call.memory('mcHandle')}",
     "cuMulticastUnbind": lambda call: f"unbind what {call.device('dev')} has bound to {call.memory('mcHandle')}",
-    "cudaMalloc": lambda call: f"allocate {sized(call.argument('size', 'bytesize', 'bytes'))} of ordinary memory",
+    "cudaMalloc": lambda call: (
+        f"allocate {sized(call.argument('size', 'bytesize', 'bytes'))}"
+        + " of page-locked host memory" * ("Host" in call.line["call"])
+    ),
     "cudaSetDevice": lambda call: f"make {call.device('device')} the current one",
     "cudaDeviceSynchronize": lambda call: f"wait for all work of GPU {call.line['device']}",
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// Where things stand in a picture: how wide they must be, and what fits beside what. Widths are to scale where the
-// texts then have room.
+// Where things stand in a picture, and how wide they are: to scale where the texts then have room.
 const WIDTH = 600, GUTTER = 84, MARGIN = 8;
 const GAP = 12, INSET = 4;  // between two reservations; between the edge of one and what is in it
 const LABEL = 70;  // at the left of a GPU's memory: its name
@@ -144,8 +143,7 @@ function set_widths(regions, measures, width) {
   }
   return gaps.length ? 0 : spare;
 }
-// Each with its middle where middle(region) is, or without that side by side; what is left over is on the left of all
-// by this share.
+// Each with its middle where middle(region) is; without that side by side, this share of what is left over before all.
 function place_regions(regions, measures, width, share, middle = null) {
   let x = GUTTER + share * set_widths(regions, measures, width);
   for (const region of regions) {

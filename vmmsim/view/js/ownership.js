@@ -3,8 +3,8 @@
 // of these into the allocations, those that are alike together. What a process had not given back when it ended is
 // listed in all steps after that, so the last step has all that was left. At last, who may use whose memory.
 const held_kinds = {
-  memory: "VMM memory", ordinary: "Memory by cudaMalloc", objects: "Multicast objects", handles: "Handles not released",
-  descriptors: "Open descriptors", mappings: "Mappings", reservations: "Reservations",
+  memory: "VMM memory", ordinary: "By cudaMalloc and the like", objects: "Multicast objects",
+  handles: "Handles not released", descriptors: "Open descriptors", mappings: "Mappings", reservations: "Reservations",
   modules: "For __device__ variables: goes with the program" };
 
 class Ownership {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// The line that has just run, and the one that its process runs next; and the functions that led to the call, if any
-// has no source here.
+// The lines that make the call and the next of its process; and the functions that led to a call without source here.
 class Source {
   constructor(view) {
     Object.assign(this, { data: view.data, part: view.part, source: view.part("source"), shown: "" });
@@ -48,8 +47,8 @@ class Source {
     const goes_on = next && next[0] == file && next[1] != line;
     this.mark_lines(line, goes_on ? next[1] : null);
     const of = name ? ` in ${name}` : "", called = led_there.length ? `; called in ${led_there.join(", in ")}` : "";
-    const does = next && next[0] == file && next[1] == line ? "makes this call and the next" : "has just run";
-    return `${file}${of}: ▶ line ${line} ${does}${goes_on ? `, ▷ line ${next[1]} is next` : ""}${called}`;
+    const does = next && next[0] == file && next[1] == line ? "makes this call and the next" : "makes this call";
+    return `${file}${of}: ▶ line ${line} ${does}${goes_on ? `, ▷ line ${next[1]} the next` : ""}${called}`;
   }
   words_without({ place: [file, line, name], owner }, stack) {
     if (file) return `${file}:${line}${name ? ` in ${name}` : ""}. Its text is not in the recording.`;

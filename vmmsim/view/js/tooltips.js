@@ -36,8 +36,8 @@ class TooltipWriter {
   }
   gap(part, region) {
     if (part.is_rest)
-      return part.mappings.length ? [`${plural(part.mappings.length, "mapping")} of ${size_text(part.mapped)} in `
-        + `${size_text(part.size)} ${this.place(part, region)}: ${this.which(part.memory, part.ranges)}.`,
+      return part.mappings.length ? [`${plural(part.mappings.length, "mapping")}, ${size_text(part.mapped)} in all, `
+        + `within ${size_text(part.size)} ${this.place(part, region)}: ${this.which(part.memory, part.ranges)}.`,
       this.pin(region, part)] : ["", ""];
     const words = "reserved and not mapped. An access to them is a fault.";
     return [`${size_text(part.size)} ${this.place(part, region)}: ${words}`, this.pin(region)];
@@ -79,8 +79,9 @@ class TooltipWriter {
       .flatMap(([device, its]) => {
         const now = its.filter(([, , , born, died]) => is_there(scene.to, born, died)), is_changed = has_changed(its);
         if (!now.length && !is_changed) return [];
-        const size = size_text(sum(now.map(([, bytes]) => bytes))), where = device < 0 ? "the host" : `GPU ${device}`;
-        return [{ text: `By cudaMalloc on ${where}: ${now.length ? `${size} in ${now.length}` : "none any more"}`,
+        const size = size_text(sum(now.map(([, bytes]) => bytes))), count = plural(now.length, "allocation");
+        const where = device < 0 ? "Page-locked on the host" : `By cudaMalloc on GPU ${device}`;
+        return [{ text: `${where}: ${now.length ? `${size} in ${count}` : "none any more"}`,
           status: is_changed ? NEW : KEPT, unfold: now.length ? "ordinary" : "" }];
       });
     const across = crossings(this.data, scene.to).map((text) => ({ text, status: KEPT, unfold: "uses" }));
