@@ -22,11 +22,15 @@ OVERFLOWING = """() => {
   const found = [document.scrollingElement, ...document.querySelectorAll(".content")]
     .filter((element) => element.scrollWidth > element.clientWidth);
   const { left, right } = document.querySelector("article").getBoundingClientRect();
+  // What is folded still has the place that it had in another width.
+  const folded = [...document.querySelectorAll("article details:not([open])")].filter((it) => !it.closest(".vmm-view"));
+  for (const each of folded) each.open = true;
   for (const element of document.querySelectorAll("article *")) {
     const box = element.getBoundingClientRect();
     if (box.width && (box.right > right + 9 || box.left < left - 9) &&
         !element.parentElement.closest("pre, .table-wrapper, .picture, .vmm-scroll")) found.push(element);
   }
+  for (const each of folded) each.open = false;
   return found.map((element) => element.outerHTML.slice(0, 120));
 }"""
 

@@ -256,7 +256,7 @@ def test_what_libraries_ask_for_again_is_no_error():
 
 def test_the_view_opens_at_a_leak():
     """What is left and mapped nowhere; there the view opens, with who holds it. Not if the program failed."""
-    for status, opens in (0, "8,held"), (1, "5"):
+    for status, opens, ended in (0, "8,held", "by itself"), (1, "5", "with status 1"):
         writer = Writer(status=status)
         writer.reserve(BASE, 64 * MIB)
         writer.release(writer.back(BASE, 4 * MIB))
@@ -266,7 +266,7 @@ def test_the_view_opens_at_a_leak():
         found = steps(writer.recording())
         assert found.overview.opens() == opens
         more = " (2 MiB mapped nowhere)" * (not status)
-        assert f"left at the end: 6 MiB{more}; the process ended by itself" in told(found)
+        assert f"left at the end: 6 MiB{more}; the process ended {ended}" in told(found)
 
 
 def test_what_an_allocator_shuffles_is_counted():
