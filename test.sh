@@ -40,8 +40,8 @@ setup docs/requirements.txt scripts/requirements-notebooks.txt tests/requirement
 wait
 # Where CI is true a warning of the compiler is an error.
 build all -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON}
-# Two more than there are cores: many tests wait for others most of their time.
-export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(($(nproc) + 2))}"
+# Four more than there are cores: many tests wait for others most of their time.
+export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(($(nproc) + 4))}"
 status=0
 ctest --preset $preset "${words[@]}" || status=$?
 if [[ $preset == default ]]; then
