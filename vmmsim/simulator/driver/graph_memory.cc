@@ -69,7 +69,8 @@ void set_allocated(GraphMemory& memory, bool is_allocated) REQUIRES(graphs().loc
 
 // Who gets access to what a node allocates. The host is taken, too, and gets none.
 void check_given_access(const CUmemAccessDesc& access) {
-  const auto [type, id] = access.location;
+  const CUmemLocationType type = access.location.type;
+  const int id = access.location.id;  // in newer headers in a union, which cannot be decomposed
   require(type == CU_MEM_LOCATION_TYPE_DEVICE || type == CU_MEM_LOCATION_TYPE_HOST ||
               type == CU_MEM_LOCATION_TYPE_HOST_NUMA,
           "accessDescs: access is a GPU's, the host's or a NUMA node's");
