@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT-0
-"""Program, output and page of each lesson speak of the same steps, and a page has its order and its length:
-pages_test.py SOURCE_DIRECTORY [LESSON...].
+"""Program, output and page of each lesson speak of the same steps, and a page has its order.
 
 The title of a step stands in the program, in the expected output, and, of a lesson's main program, above a section of
 the page that shows some of it. docs/tools/fill_pages.py holds what stands in a listing.
@@ -15,7 +14,8 @@ import tempfile
 
 import pytest
 
-from docs.tools import fill_pages
+from docs.tools import class_material, fill_pages
+from tests import try_it
 from vmmsim.tool import Tool
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -24,8 +24,7 @@ LESSONS = sorted({program.parent for program in PROGRAMS})
 BROKEN = [program for program in PROGRAMS if program.stem.endswith("_broken")]  # they make mistakes on purpose
 LINES = {"01": 100, "04": 180, "05": 180, "06": 180}  # of a lesson's main program at most; of others:
 MAIN, SECOND = 150, 330
-PAGE_LINES, PAGE_WORDS, SECOND_PAGE_LINES = {"06": 460}, {"06": 2100}, 160  # of a page, and of other lessons':
-PAGE, WORDS = 380, 1700
+SECOND_PAGE = 160  # lines of the page of a second program, at most
 
 
 def expected_output(program):
@@ -64,19 +63,9 @@ def section(page, title):
     return found[1] if found else ""
 
 
-def folds(text):
-    """(what is shown, what is folded) of each <details>."""
-    return re.findall(r"^<details>\n<summary>(.*)</summary>\n\n([\s\S]*?)\n</details>$", text, re.MULTILINE)
-
-
 def listings(text):
     """What the comments above the listings name, in order: (file, part)."""
     return re.findall(r"^ *<!-- listing: (\S+)(?: (.*))? -->$", text, re.MULTILINE)
-
-
-def words(page):
-    """How many a reader reads: without listings, comments and what stands for a picture."""
-    return len(re.sub(r"<!--[\s\S]*?-->|!\[[^\]]*\]\([^)]*\)|\]\([^)]*\)|^[|: -]+$", " ", page, flags=re.M).split())
 
 
 def test_readme_and_index_lead_to_each_lesson():
@@ -102,7 +91,7 @@ def test_the_lesson_file_speaks_of_what_is_there():
         file = lesson / "lesson.json"
         about = json.loads(file.read_text())
         programs = about.get("programs", {})
-        assert set(about) <= {"gpus", "skips", "programs", "calls", "mistakes", "try_it"}, file
+        assert set(about) <= {"gpus", "skips", "programs", "calls", "mistakes", "try_it", "answers"}, file
         assert set(programs) <= {program.stem for program in PROGRAMS if program.parent == lesson}, file
         for its in (about, *programs.values()):
             assert set(its.get("skips", {})) <= machines, file
@@ -167,18 +156,12 @@ def test_the_page_shows_the_recorded_output():
             assert [file for file in shown if re.match(rf"{program.stem}_.*output\.txt$", file)], program
 
 
-def test_programs_and_pages_are_short():
+def test_programs_and_second_pages_are_short():
     for program in PROGRAMS:
         most = LINES.get(program.parent.name[:2], MAIN) if is_main(program) else SECOND
         assert len(program.read_text().splitlines()) <= most, program
-    for page in (page for lesson in LESSONS for page in lesson.glob("*.md")):
-        lesson, lines = page.parent.name[:2], len(page.read_text().splitlines())
-        if page.name == "README.md":
-            assert lines <= PAGE_LINES.get(lesson, PAGE), page
-            prose = words(page_of(page.with_name(f"{page.parent.name[3:]}.cu")))
-            assert prose <= PAGE_WORDS.get(lesson, WORDS), f"{page}: words"
-        else:
-            assert lines <= SECOND_PAGE_LINES, page
+    for page in (page for lesson in LESSONS for page in lesson.glob("*.md") if page.name != "README.md"):
+        assert len(page.read_text().splitlines()) <= SECOND_PAGE, page
 
 
 def test_no_code_and_no_output_is_typed():
@@ -188,21 +171,24 @@ def test_no_code_and_no_output_is_typed():
 
 
 def test_the_parts_of_a_lesson_stand_in_their_order():
-    order = ["The whole idea", "Guess", "Run it", "[1]", "Step through it", "Break it on purpose"]
-    order += ["When not to use it", "What to remember", "Practise it", "Next"]
+    order = ["Run it", "[1]", "What it costs", "When not to use it", "What to remember", "Practise, and go on"]
     for lesson in LESSONS:
         page = (lesson / "README.md").read_text()
         titles = [title.split(" ")[0] if title[0] == "[" else title for title in re.findall(r"^## (.*)$", page, re.M)]
         assert [title for title in titles if title in order] == order, lesson
-        assert "\n![" in page[: page.index("\n## Guess\n")], f"{lesson}: no picture of the idea"
-        assert listings(section(page, "The whole idea")), f"{lesson}: the idea in code"
-        assert "What it costs" in titles, lesson
+        assert titles[-1] == order[-1], lesson
+        assert "\n![" in page[: page.index("\n## Run it\n")], f"{lesson}: no picture of the idea"
         for program in (program for program in PROGRAMS if program.parent == lesson):
             second = not is_main(program) and program not in BROKEN
-            file = page_file(program) if second else program
-            assert f"]({file.name}" in page, f"{lesson}: a link to {file.name}"
+            file = page_file(program).name if second else program.stem
+            assert f"]({file}" in page or f"build/bin/{file}" in page, f"{lesson}: {file} is not named"
+        end = section(page, order[-1])
+        assert f"\n\n<!-- view: {lesson.name[3:]} -->\n\n" in end, f"{lesson}: the view"
         for lab in sorted((ROOT / "labs/starters").glob(f"{lesson.name[:2]}?_*.cu")):
-            assert f"](../labs/starters/{lab.name})" in section(page, "Practise it"), lesson
+            assert f"](../labs/starters/{lab.name})" in end, lesson
+        next_lesson = LESSONS[(LESSONS.index(lesson) + 1) % len(LESSONS)]
+        last = end.strip().split("\n\n")[-1]
+        assert f"](../{next_lesson.name}/README.md)" in last or lesson == LESSONS[-1], f"{lesson}: the way on"
 
 
 def test_each_lab_is_in_the_table():
@@ -224,32 +210,26 @@ def test_each_lesson_is_broken_on_purpose():
             assert re.search(r"(?m)^    right: ", text), f"{program}: {banner} is not followed by the right form"
         explained = program.with_name(f"{program.stem}_explained.txt")
         assert [banner for banner, _ in steps(explained.read_text())] == titles, explained
-        text = section(page_of(program), "Break it on purpose")
-        entries = re.findall(r"^\*\*(\d+)\. (.*?)\.?\*\*(.*\n(?:(?!\*\*\d)[\s\S])*)", text, re.MULTILINE)
-        assert [f"[{number}] {title}" for number, title, _ in entries] == titles, program
-        for number, title, told in entries:
-            shown = [part for file, part in listings(told) if file == program.name]
-            assert shown, f"{program}: {title}: no listing of the mistake"
-            assert re.search(r"CUDA_ERROR_\w+|cudaError\w+|no error|output\.txt", told), f"{program}: {number}"
 
 
 def test_the_page_asks_before_it_answers():
+    """The answers stand in the steps, and in short in lesson.json, for a class."""
     for lesson in LESSONS:
-        page = (lesson / "README.md").read_text()
-        asked = re.findall(r"^\d+\. (?:(?!^\d+\. )[\s\S])*?\?$", section(page, "Guess"), re.MULTILINE)
+        asked = class_material.questions(lesson / "README.md")
         assert len(asked) in (2, 3), lesson
-        assert folds(section(page, "Guess")) == [], f"{lesson}: an answer before the program ran"
-        answers = dict(folds(section(page, "Run it")))["Your guesses"]
-        assert len(re.findall(r"^\d+\. ", answers, re.MULTILINE)) == len(asked), lesson
+        assert all(question.endswith("?") for question in asked), lesson
+        assert len(class_material.answers_of(lesson / "README.md")) == len(asked), lesson
 
 
-def test_the_page_has_the_changes_to_try():
+def test_the_page_has_each_change_and_what_it_prints():
     for lesson in LESSONS:
-        page, its = (lesson / "README.md").read_text(), json.loads((lesson / "lesson.json").read_text())
-        tried = [title.partition(" => ")[0] for title in its.get("try_it", {})]
-        shown = [part for file, part in listings(page) if file == "lesson.json"]
-        assert shown == [f'try "{title}"' for title in tried], lesson
-        assert len(tried) <= 3, lesson
+        page, entries = (lesson / "README.md").read_text(), try_it.entries(lesson.name)
+        changes = [fill_pages.TRY.match(part)[1] for file, part in listings(page) if file == "lesson.json"]
+        printed = [fill_pages.TRY.match(part)[1] for file, part in listings(page) if file == "try_it_output.txt"]
+        assert set(changes) | set(printed) == set(entries), lesson
+        assert {title for title, (change, run) in entries.items() if change and run is None} <= set(changes), lesson
+        for title, change in zip(entries, try_it.texts(lesson.name), strict=True):
+            assert (change == try_it.source_of(lesson.name).read_text()) == (not entries[title][0]), title
 
 
 def test_a_listing_out_of_step_is_told():

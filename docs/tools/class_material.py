@@ -3,11 +3,12 @@
 a rubric.
 
 Each is one HTML file that needs no other, and a PDF where there is a Chromium. The sources are in labs/class; the
-questions of the sheet are those of the lessons' pages, and so are the answers.
+questions of the sheet are those of the lessons' pages, and the answers are in their lesson.json.
 """
 
 import base64
 import html
+import json
 import os
 import pathlib
 import re
@@ -50,7 +51,7 @@ def notes(text):
 
 
 def predictions():
-    """What the pages ask under *Guess*, with room for an answer."""
+    """What the pages ask before they run, with room for an answer."""
     text = ["# Predict, then run", "Name: ............................................................"]
     for page, title in lessons():
         text += [f"## {title}", *(f"{question}\n\n<p class=answer></p>\n" for question in questions(page))]
@@ -58,7 +59,7 @@ def predictions():
 
 
 def answers():
-    """What the pages ask under *Guess*, and what they answer."""
+    """What the pages ask before they run, and the answers."""
     text = ["# Predict, then run: the answers"]
     for page, title in lessons():
         text += [f"## {title}"]
@@ -73,18 +74,16 @@ def lessons():
 
 
 def answers_of(page):
-    """Those of a lesson, without their links."""
-    fold = re.search(r"<summary>Your guesses</summary>\n([\s\S]*?)</details>", page.read_text())[1]
-    found = re.findall(r"^\d+\. ([\s\S]*?)(?=^\d+\. |\Z)", fold, re.MULTILINE)
-    return [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(answer.split())) for answer in found]
+    """Those of a lesson, from its lesson.json."""
+    return json.loads(page.with_name("lesson.json").read_text())["answers"]
 
 
 def questions(page):
-    """Those of a lesson: ["1. ...?", ...]."""
-    section = re.search(r"^## Guess\n([\s\S]*?)^## ", page.read_text(), re.MULTILINE)
-    found = re.findall(r"^(\d+)\. ([\s\S]*?\?)$(?=\s*(?:^\d+\. |\Z|\n))", section[1], re.MULTILINE) if section else []
+    """What a lesson asks before it runs: ["**1.** ...?", ...]."""
+    section = re.search(r"^## Run it\n([\s\S]*?)^<!-- listing: ", page.read_text(), re.MULTILINE)
+    found = re.findall(r"^(\d+)\. ([\s\S]*?)(?=^\d+\. |\n\n)", section[1], re.MULTILINE) if section else []
     if not found:
-        sys.exit(f"class_material: {page.relative_to(ROOT)} asks no questions under *Guess*")
+        sys.exit(f"class_material: {page.relative_to(ROOT)} asks no questions under *Run it*")
     return [f"**{number}.** {' '.join(question.split())}" for number, question in found]
 
 

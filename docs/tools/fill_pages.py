@@ -14,6 +14,7 @@ comment that no reader sees stands above it and says which part of which file it
     <!-- listing: grow.cu [3] line "cuMemMap" -->       the same within a part: [3], a name, names
     <!-- listing: expected_output.txt -->               all of it
     <!-- listing: lesson.json try "1 TiB" -->           a change to the program: the lines of this name in `try_it`
+    <!-- listing: try_it_output.txt try "1 TiB" -->     what it then prints, or a part of that, as above
     <!-- listing: results/bandwidth.csv -->             a table of measured results
 
 The page of the calls names, behind "Lessons:", those that make the call. A picture has the rules of
@@ -24,6 +25,7 @@ page shows the values that were recorded, without the braces that say how they m
 """
 
 import argparse
+import itertools
 import json
 import pathlib
 import re
@@ -150,13 +152,30 @@ def part(lines, wanted):
     return lines
 
 
+TRY = re.compile(r'try "((?:[^"\\]|\\.)*)"(?: (.*))?')
+
+
 def change(file, wanted):
-    """The lines of a change that a reader is to try, as a diff."""
-    names = {title.split(" => ")[0]: lines for title, lines in json.loads(file.read_text()).get("try_it", {}).items()}
-    match = re.fullmatch(r'try "(.*)"', wanted or "")
-    if not match or match[1] not in names:
-        raise ListingError(f"{wanted!r} names nothing in try_it, which has {', '.join(names) or 'nothing'}")
-    return names[match[1]]
+    """The lines of a change that a reader is to try, as a diff, moved to the left margin."""
+    changes = json.loads(file.read_text()).get("try_it", {})
+    match = TRY.fullmatch(wanted or "")
+    if not match or match[1] not in changes or match[2]:
+        raise ListingError(f"{wanted!r} names nothing in try_it, which has {', '.join(changes) or 'nothing'}")
+    lines = changes[match[1]]
+    lines = lines["change"] if isinstance(lines, dict) else lines
+    margin = min(len(line) - 2 - len(line[2:].lstrip()) for line in lines if line[2:].strip() and line != "...")
+    return [line if line == "..." else (line[:2] + line[2 + margin :]).rstrip() for line in lines]
+
+
+def tried(lines, wanted):
+    """What a changed program prints, and which part of it is wanted."""
+    match = TRY.fullmatch(wanted)
+    title = f"== {match[1]}" if match else None
+    if title not in lines:
+        raise ListingError(f"{wanted!r} names no change of which there is an output")
+    begin = lines.index(title) + 1
+    section = itertools.takewhile(lambda line: not line.startswith("== "), lines[begin:])
+    return [line for line in section if not line.startswith(("# ", "-- exit status "))], match[2] or ""
 
 
 def listing(file, wanted):
@@ -166,8 +185,10 @@ def listing(file, wanted):
     lines = file.read_text().splitlines()
     if file.name.endswith("_output.txt"):
         lines = [recorded(line) for line in lines]
+    if file.name == "try_it_output.txt":
+        lines, wanted = tried(lines, wanted or "")
     text = "\n".join(part(lines, wanted or ""))
-    if file.suffix != ".txt" or "line " in (wanted or ""):
+    if file.suffix != ".txt" or "line " in (wanted or "") and file.name != "try_it_output.txt":
         text = textwrap.dedent(text)
     return text.strip("\n").splitlines()
 

@@ -36,6 +36,7 @@ WORDS = {  # that fit a page alone, and a notebook's in their place
     r"```sh\n\./run\.sh \d\d.*\n```": "Cells of this notebook build the program and run it.",
     r"run `\./run\.sh(?: --sim)? \d\d` again": "run its cell and the two after it again",
     r"`build/bin/(\w+_broken)`": r"`\1`",
+    r"`\./run\.sh --view build/bin/(\w+)`": rf"`{HERE}/run.sh --view ./\1`",
 }
 BEGIN = f"""
 *[Lesson {{number}}]({{page}}) of CUDA VMM by Example, {{release}}, as a notebook. Run its cells from top to bottom; the
@@ -75,10 +76,7 @@ LAB = f"""### {{title}}
 
 The next cell writes your program. Its task is at the top, and your parts are between `// >>>` and `// <<<`. The cell
 after it judges the program by what it did on simulated GPUs. `{HERE}/lab.sh hint {{number}}` tells a hint."""
-VIEW = f"""## Step through it
-
-You've seen the calls above, one by one. In a terminal, `{HERE}/run.sh --view ./{{name}}` writes an HTML file that shows
-the same of the C++ program, beside the line of its source."""
+LAB_OF_A_LIST = re.compile(r"^- [^\n]*\n(?:  [^\n]*\n)*", re.MULTILINE)  # cells stand for it
 
 
 def read(path):
@@ -170,7 +168,6 @@ class Notebook:
 
     def labs(self):
         starters = sorted((ROOT / "labs" / "starters").glob(f"{self.number}?_*.cu"))
-        self.text("## Practise it\n" * bool(starters))
         for starter in starters:
             title = re.search(r"^// (Lab .*)$", read(starter), re.MULTILINE)[1]
             self.text(LAB.format(title=title, number=starter.name[:3]))
@@ -214,27 +211,34 @@ class Notebook:
         for _, code, _ in self.by_hand.pop(0):
             self.add("code", code)
 
+    def practise(self, section):
+        """The labs, as cells, and then what else the page says there."""
+        heading, _, rest = section.partition("\n")
+        self.text(heading)
+        self.labs()
+        self.section(LAB_OF_A_LIST.sub(lambda found: "" if "](../labs/starters/" in found[0] else found[0], rest))
+
     def sections(self, sections):
-        """The program and how it runs come after the last step and what belongs to that."""
+        """The guesses come first; the program and how it runs after the last step."""
         numbers = [re.match(r"## \[(\d+)\] ", section) for section in sections]
         last = max(index for index, number in enumerate(numbers) if number)
         while sections[last + 1].startswith("### "):
             last += 1
         runs = next(index for index, section in enumerate(sections) if section.startswith("## Run it\n"))
+        guesses, run = re.fullmatch(r"## Run it\n([\s\S]*^\d\. (?:.+\n)+)([\s\S]*)", sections[runs], re.M).groups()
         for index, section in enumerate(sections):
             if numbers[index]:
                 self.step(int(numbers[index][1]), section)
-            elif section.startswith("## Practise it\n"):
-                self.labs()
-            elif section.startswith("## Step through it\n"):
-                self.text(VIEW.format(name=self.name))
+            elif section.startswith("## Practise, and go on\n"):
+                self.practise(section)
             elif index == runs:
+                self.text(guesses)
                 self.prepare()
             else:
                 self.section(section)
             if index == last:
                 self.program()
-                self.section(sections[runs])
+                self.section(f"## Run it\n{run}")
 
     def json(self):
         beginning, *sections = re.split(r"^(?=###? )", read(self.directory / "README.md"), flags=re.MULTILINE)

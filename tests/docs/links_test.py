@@ -162,13 +162,15 @@ def test_what_is_for_a_class_needs_no_other_file():
         for line in said:
             assert line.removeprefix("Say: ") not in soup(files["slides"]).text
         asked, answers = (" ".join(soup(files[name]).text.split()) for name in ("predictions", "answers"))
-    guesses = [page.select_one("section#guess") for page in map(soup, PAGES) if page.select_one("section#guess")]
-    assert len(guesses) == 7
-    for guess in guesses:
-        questions = guess.select("ol > li")
-        (fold,) = [each for each in guess.parent.find_all("details") if each.summary.text == "Your guesses"]
-        assert len(questions) == len(fold.select("ol > li"))
-        for question, answer in zip(questions, fold.select("ol > li"), strict=True):
+    runs = [page.select_one("section#run-it") for page in map(soup, PAGES) if page.select_one("section#run-it")]
+    assert len(runs) == 7
+    for run in runs:
+        for question in run.select_one("ol").select("li"):
             assert plain(question.text) in plain(asked)
-            assert f"{plain(question.text)} {plain(answer.text)}" in plain(answers)
-            assert plain(answer.text) not in plain(asked)
+    for page in sorted(ROOT.glob("[0-9][0-9]_*/README.md")):
+        for question, answer in zip(class_material.questions(page), class_material.answers_of(page), strict=True):
+            both = [
+                plain(BeautifulSoup(class_material.markdown(text), "html.parser").text) for text in (question, answer)
+            ]
+            assert " ".join(both) in plain(answers), page
+            assert both[1] not in plain(asked), page
