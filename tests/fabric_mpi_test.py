@@ -16,8 +16,10 @@ import time
 
 import pytest
 
+from scripts.transcript import expectations, pair
 from vmmsim.built import BUILT
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAM, MPIEXEC, VMMSIM = BUILT.get("fabric_mpi"), BUILT.get("mpiexec"), BUILT.get("vmmsim")
 STUB = "SKIP: only the toolkit's stub of a driver; install the NVIDIA driver\n"
 OPEN_MPI = {  # lets Open MPI run in a container, where all is root, and on fewer cores than ranks
@@ -32,6 +34,17 @@ def library():
     """The MPI library of the program."""
     linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=True).stdout
     return re.search(r"libmpi\S* => (\S+)", linked).group(1)
+
+
+def in_order_of(expected, outputs):
+    """The lines of several outputs as one text, each output's in its own order, and as far as they go in that expected."""
+    lines, left = [], [list(output) for output in outputs]
+    for expectation in expected:
+        for output in left:
+            if output and re.fullmatch(expectation.pattern, output[0]):
+                lines.append(output.pop(0))
+                break
+    return "".join(f"{line}\n" for line in [*lines, *sum(left, [])])
 
 
 def misbehave(how, library):
@@ -77,12 +90,17 @@ class TestMpi:
         assert self.seconds < 15
 
     @pytest.mark.skipif(not BUILT.get("vmmsim"), reason="no simulator was given")
-    def test_all_goes_well_and_in_order(self):
-        for where in ["--gpus", "2"], ["--nodes", "2"]:
-            done = self.run_job("-n", "2", PROGRAM, by=[VMMSIM, *where])
-            assert (done.returncode, done.stderr) == (0, ""), done
-            assert re.findall(r"^\[(\d)\]", done.stdout, re.MULTILINE) == list("123456")
-            assert done.stdout.endswith("    all 524288 ints are 42\nOK\n"), done.stdout
+    @pytest.mark.parametrize("where", ["--gpus", "--nodes"])
+    def test_both_ranks_tell_what_is_recorded(self, where, tmp_path):
+        """Each into a file of its own: mpiexec forwards what two ranks print in no order."""
+        files = [tmp_path / "rank 0", tmp_path / "rank 1"]
+        ranks = [["sh", "-c", 'exec "$0" > "$1"', PROGRAM, file] for file in files]
+        done = self.run_job("-n", "1", *ranks[0], ":", "-n", "1", *ranks[1], by=[VMMSIM, where, "2"])
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done
+        told = [file.read_text().splitlines() for file in files]
+        assert all(told), "a rank told nothing"
+        expected = expectations((ROOT / "05_fabric" / "expected_output.txt").read_text())
+        assert pair(expected, in_order_of(expected, told), 2)[1] is None, told
 
     def with_no_driver_for(self, rank, error):
         """The one rank meets this error when it starts the driver. Each has a simulated machine of its own."""

@@ -11,8 +11,6 @@
                                              no longer than somebody waits for it
     run_program.py small VMMSIM PROGRAM      the same program with little work to do: it works, and says nothing on
                                              stderr
-    run_program.py as_recorded EXPECTED COMMAND...
-                                             any command: it works, says nothing on stderr, and prints what was recorded
     run_program.py skip REASON               stands in for a test that was not built
 
 What differs from program to program stands in the lesson's lesson.json.
