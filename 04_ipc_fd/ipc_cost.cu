@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT-0
 // 04 IPC by file descriptor, measured: what does it cost to hand memory to another process?
 //
-// A maker hands the same data to a receiver in three ways: VMM memory by file descriptor, as in ipc_fd.cu; memory of
-// cudaMalloc by cudaIpcGetMemHandle; and a copy through host memory. Both processes use GPU 0.
+// A maker hands the same data to a receiver in four ways: VMM memory as a file descriptor, of which the maker closes its
+// own at once, as in ipc_fd.cu; the same, but the maker keeps its own open until the receiver has done its work; memory
+// from cudaMalloc with cudaIpcGetMemHandle; and a copy through host memory. Both processes use GPU 0.
 //
 // Build it alone:  nvcc -std=c++17 ipc_cost.cu -o ipc_cost -lcuda
 #include "../common/check.h"
@@ -26,12 +27,16 @@ static const char usage[] =
     "  --csv FILE    write the measurements to this file too, as a table\n"
     "On a simulator --mib 2 --repeats 1 shows the same calls in a second; its times mean nothing.\n";
 
-enum Way { DESCRIPTOR, CUDA_IPC, COPY };
-static const char* const names[] = {"file descriptor", "cudaIpc", "copy through host memory"};
-enum Part { MAKE, EXPORT, SEND, OPEN, IMPORT, HANDOVER, PARTS };  // HANDOVER is EXPORT, SEND and OPEN together
-static const char* const parts[] = {"make", "export", "send", "import and map", "of that, import", "export to mapped"};
-// The same parts in the result files.
-static const char* const keys[] = {"make", "export", "send", "open", "import", "export to open"};
+enum Way { DESCRIPTOR, KEPT, CUDA_IPC, COPY };
+static const char* const names[] = {"file descriptor", "file descriptor kept open", "cudaIpc",
+                                    "copy through host memory"};
+static bool by_descriptor(Way way) { return way == DESCRIPTOR || way == KEPT; }
+
+// "open" is what the receiver does until it can use the memory, and of a descriptor it is the three parts after it;
+// "handover" is export, send and open together; "export again" is of memory of which a descriptor is open.
+enum Part { MAKE, EXPORT, SEND, OPEN, IMPORT, CLOSE, MAP, HANDOVER, AGAIN, PARTS };
+static const char* const parts[] = {"make",  "export", "send",     "open",        "import",
+                                    "close", "map",    "handover", "export again"};
 
 // What goes between the two: the maker sends it with the memory. The receiver sends it back when it has mapped and
 // checked the memory, and let go of it.
@@ -39,8 +44,9 @@ struct Message {
   Way way;
   unsigned seed;
   size_t size;
-  double received, imported, mapped;  // microseconds of the clock that all processes of the machine share
-  cudaIpcMemHandle_t handle;          // for CUDA_IPC; a DESCRIPTOR travels beside the message
+  double received, opened;             // microseconds of the clock that all processes of the machine share
+  double importing, closing, mapping;  // microseconds that these took
+  cudaIpcMemHandle_t handle;           // for CUDA_IPC; a descriptor travels beside the message
 };
 
 // As in ipc_fd.cu. Returns false if it cannot be sent: then the other process has ended.
@@ -96,13 +102,13 @@ __global__ void count(const unsigned* data, size_t n, unsigned seed) {
 }
 
 static void* map(CUmemGenericAllocationHandle memory, size_t size) {
-  CUmemAccessDesc descriptor = {};
-  descriptor.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CUdeviceptr address;
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
   CHECK(cuMemMap(address, size, 0, memory, 0));
-  CHECK(cuMemSetAccess(address, size, &descriptor, 1));
+  CHECK(cuMemSetAccess(address, size, &access, 1));
   return reinterpret_cast<void*>(address);
 }
 
@@ -112,6 +118,13 @@ static void unmap(void* pointer, size_t size) {
   CHECK(cuMemAddressFree(address, size));
 }
 
+// Does something, and returns the microseconds that it took.
+template <class Work> double timed(Work work) {
+  const double began = measure::microseconds();
+  work();
+  return measure::microseconds() - began;
+}
+
 // The receiver: maps what it is sent, reads every element, lets go of it, and tells when it did so.
 static void receive(int socket, void* host) {
   Message message;
@@ -119,14 +132,17 @@ static void receive(int socket, void* host) {
   while (receive_message(socket, &message, &fd)) {
     message.received = measure::microseconds();
     void* pointer;
-    if (message.way == DESCRIPTOR) {
-      CUmemGenericAllocationHandle imported;
-      CHECK(cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(intptr_t(fd)),
-                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-      message.imported = measure::microseconds();
-      close(fd);
-      pointer = map(imported, message.size);
-      CHECK(cuMemRelease(imported));  // the mapping holds the memory
+    if (by_descriptor(message.way)) {
+      CUmemGenericAllocationHandle memory;
+      message.importing = timed([&] {
+        CHECK(cuMemImportFromShareableHandle(&memory, reinterpret_cast<void*>(intptr_t(fd)),
+                                             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+      });
+      message.closing = timed([&] { close(fd); });
+      message.mapping = timed([&] {
+        pointer = map(memory, message.size);
+        CHECK(cuMemRelease(memory));  // the mapping holds the memory
+      });
     } else if (message.way == CUDA_IPC) {
       CHECK(cudaIpcOpenMemHandle(&pointer, message.handle, cudaIpcMemLazyEnablePeerAccess));
     } else {
@@ -134,7 +150,7 @@ static void receive(int socket, void* host) {
       CHECK(cudaMemcpy(pointer, host, message.size, cudaMemcpyHostToDevice));
       CHECK(cudaDeviceSynchronize());
     }
-    message.mapped = measure::microseconds();
+    message.opened = measure::microseconds();
     const size_t n = message.size / sizeof(unsigned);
     unsigned long long found = 0;
     CHECK(cudaMemcpyToSymbol(right, &found, sizeof found));
@@ -142,7 +158,7 @@ static void receive(int socket, void* host) {
     CHECK(cudaGetLastError());
     CHECK(cudaMemcpyFromSymbol(&found, right, sizeof found));
     EXPECT(found == n, "%llu of %zu elements came by %s as they were sent", found, n, names[message.way]);
-    if (message.way == DESCRIPTOR) unmap(pointer, message.size);
+    if (by_descriptor(message.way)) unmap(pointer, message.size);
     else if (message.way == CUDA_IPC) CHECK(cudaIpcCloseMemHandle(pointer));
     else CHECK(cudaFree(pointer));
     if (!send_message(socket, message)) return;
@@ -159,42 +175,51 @@ static CUmemAllocationProp exportable() {
 
 // Hands new random data over once, and returns how long each part took. It ends when the receiver has let go.
 static std::vector<double> hand_over(int socket, Way way, size_t size, void* host) {
-  Message message = {way, std::random_device()(), size, 0, 0, 0, {}}, answer = {};
-  CUmemGenericAllocationHandle handle = 0;
+  Message message = {}, answer = {};
+  message.way = way;
+  message.seed = std::random_device()();
+  message.size = size;
+  CUmemGenericAllocationHandle memory = 0;
   void* pointer = nullptr;
   int fd = -1;
-  const double making = measure::microseconds();
-  if (way == DESCRIPTOR) {
-    const CUmemAllocationProp properties = exportable();
-    CHECK(cuMemCreate(&handle, size, &properties, 0));
-    pointer = map(handle, size);
-  } else {
-    CHECK(cudaMalloc(&pointer, size));
-  }
-  const double created = measure::microseconds();
+  const auto export_it = [&] {
+    if (by_descriptor(way))
+      CHECK(cuMemExportToShareableHandle(&fd, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    if (way == CUDA_IPC) CHECK(cudaIpcGetMemHandle(&message.handle, pointer));
+    if (way == COPY) CHECK(cudaMemcpy(host, pointer, size, cudaMemcpyDeviceToHost));
+  };
+  const double making = timed([&] {
+    if (by_descriptor(way)) {
+      const CUmemAllocationProp properties = exportable();
+      CHECK(cuMemCreate(&memory, size, &properties, 0));
+      pointer = map(memory, size);
+    } else {
+      CHECK(cudaMalloc(&pointer, size));
+    }
+  });
   fill<<<1024, 256>>>(static_cast<unsigned*>(pointer), size / sizeof(unsigned), message.seed);
   CHECK(cudaGetLastError());
   CHECK(cudaDeviceSynchronize());  // the data is there before anybody is told of it
-  const double exporting = measure::microseconds();
-  if (way == DESCRIPTOR) CHECK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-  if (way == CUDA_IPC) CHECK(cudaIpcGetMemHandle(&message.handle, pointer));
-  if (way == COPY) CHECK(cudaMemcpy(host, pointer, size, cudaMemcpyDeviceToHost));
+  const double exporting = timed(export_it);
   const double sending = measure::microseconds();
   EXPECT(send_message(socket, message, fd), "to the receiver: %s", strerror(errno));
   if (way == DESCRIPTOR) close(fd);
   EXPECT(receive_message(socket, &answer), "the receiver has ended");
-  if (way == DESCRIPTOR) {
-    CHECK(cuMemRelease(handle));
+  double again = 0;
+  if (way == KEPT) {
+    const int kept = fd;
+    again = timed(export_it);
+    for (const int each : {kept, fd}) close(each);
+  }
+  if (by_descriptor(way)) {
+    CHECK(cuMemRelease(memory));
     unmap(pointer, size);
   } else {
     CHECK(cudaFree(pointer));
   }
-  return {created - making,
-          sending - exporting,
-          answer.received - sending,
-          answer.mapped - answer.received,
-          answer.imported - answer.received,
-          answer.mapped - exporting};
+  const double sent = answer.received - sending, opening = answer.opened - answer.received;
+  const double handover = exporting + sent + opening;
+  return {making, exporting, sent, opening, answer.importing, answer.closing, answer.mapping, handover, again};
 }
 
 // Measures one way, prints the median of each part, and writes all. The first time has been measured before.
@@ -206,13 +231,14 @@ static void measure_way(measure::Report& report, int socket, Way way, size_t siz
     for (int part = 0; round >= 0 && part < PARTS; ++part) took[part].push_back(once[part]);
   }
   for (int part = 0; part < PARTS; ++part) {
-    if (part == IMPORT && way != DESCRIPTOR) continue;  // the others open the memory with one call, or make a copy
+    const bool is_of_descriptors = part == IMPORT || part == CLOSE || part == MAP;
+    if ((is_of_descriptors && !by_descriptor(way)) || (part == AGAIN && way != KEPT)) continue;
     const double median =
-        report.add("handover", {{"way", names[way]}, {"part", keys[part]}, {"bytes", size}}, took[part]);
+        report.add("handover", {{"way", names[way]}, {"part", parts[part]}, {"bytes", size}}, took[part]);
     say("%s: %.1f us", parts[part], median);
   }
-  report.add("handover", {{"way", names[way]}, {"part", "first export to open"}, {"bytes", size}}, {first});
-  say("the first time: %.1f us", first);
+  report.add("handover", {{"way", names[way]}, {"part", "first handover"}, {"bytes", size}}, {first});
+  say("the first handover: %.1f us", first);
 }
 
 int main(int argc, char** argv) {
@@ -262,21 +288,26 @@ int main(int argc, char** argv) {
   Message ready = {};
   EXPECT(send_message(socket, ready) && receive_message(socket, &ready), "the receiver has ended");
   const auto the_first = [&](Way way) { return hand_over(socket, way, size, host)[HANDOVER]; };
-  const double by_descriptor = the_first(DESCRIPTOR), by_ipc = the_first(CUDA_IPC), by_copy = the_first(COPY);
+  double first[4];
+  for (const Way way : {DESCRIPTOR, KEPT, CUDA_IPC, COPY}) first[way] = the_first(way);
   CHECK(cuMemGetInfo(&free_at_start, &total));
   std::printf("%zu KiB are handed over each time, median of %ld\n", size >> 10, repeats);
 
   step("[1] Hand over a file descriptor");
-  // The receiver imports it, reserves addresses, maps it and grants access. The import is timed alone, too.
-  measure_way(report, socket, DESCRIPTOR, size, repeats, host, by_descriptor);
+  // As in lesson 04. The maker has closed its own, so the receiver's close is the last one.
+  measure_way(report, socket, DESCRIPTOR, size, repeats, host, first[DESCRIPTOR]);
 
-  step("[2] Hand over memory of cudaMalloc");
+  step("[2] Hand it over, and keep one open");
+  // The maker closes its own when the receiver has done its work. While it's open, the memory can be exported again.
+  measure_way(report, socket, KEPT, size, repeats, host, first[KEPT]);
+
+  step("[3] Hand over memory from cudaMalloc");
   // The older interprocess call, for memory of the other kind. A handle of 64 bytes names the allocation.
-  measure_way(report, socket, CUDA_IPC, size, repeats, host, by_ipc);
+  measure_way(report, socket, CUDA_IPC, size, repeats, host, first[CUDA_IPC]);
 
-  step("[3] Copy through host memory");
+  step("[4] Copy through host memory");
   // Nothing is shared between the processes but pageable host memory, so the data crosses to the host and back.
-  measure_way(report, socket, COPY, size, repeats, host, by_copy);
+  measure_way(report, socket, COPY, size, repeats, host, first[COPY]);
 
   // Everything is given back. The receiver ends when the socket is shut.
   CHECK(cuMemGetInfo(&free_now, &total));
