@@ -144,32 +144,34 @@ int main(int argc, char** argv) {
   CHECK(cudaSetDevice(0));
 
   step("[1] Request compression");
-  CUmemAllocationProp memory_on_gpu = {}, granted = {};
-  memory_on_gpu.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  memory_on_gpu.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  memory_on_gpu.location.id = 0;
-  CUmemAccessDesc gpu_0 = {};
-  gpu_0.location = memory_on_gpu.location;
-  gpu_0.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CUmemAllocationProp properties = {}, granted = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  CUmemAccessDesc access = {};
+  access.location = properties.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   const size_t bytes = size_t(mib) << 20;
   CUdeviceptr address[2];
-  size_t size[2], granularity;
+  size_t size[2], granule;
   bool compressible = false;
   for (int requested : {0, 1}) {
-    if (requested) memory_on_gpu.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
-    CHECK(cuMemGetAllocationGranularity(&granularity, &memory_on_gpu, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-    size[requested] = measure::round_up(bytes, granularity);
+    if (requested) properties.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
+    CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    size[requested] = measure::round_up(bytes, granule);
+
     const size_t free_before = measure::free_memory();
     CUmemGenericAllocationHandle memory;
-    CHECK(cuMemCreate(&memory, size[requested], &memory_on_gpu, 0));
+    CHECK(cuMemCreate(&memory, size[requested], &properties, 0));
     CHECK(cuMemGetAllocationPropertiesFromHandle(&granted, memory));
     compressible = granted.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC;
     say("%s: %s memory; %zu MiB taken", requested ? "compression requested" : "nothing requested",
         compressible ? "compressible" : "plain", (free_before - measure::free_memory()) >> 20);
+
     CHECK(cuMemAddressReserve(&address[requested], size[requested], 0, 0, 0));
     CHECK(cuMemMap(address[requested], size[requested], 0, memory, 0));
     CHECK(cuMemRelease(memory));  // the mapping keeps the memory
-    CHECK(cuMemSetAccess(address[requested], size[requested], &gpu_0, 1));
+    CHECK(cuMemSetAccess(address[requested], size[requested], &access, 1));
   }
 
   step("[2] Time two kernels");
