@@ -37,7 +37,7 @@ def library():
 
 
 def in_order_of(expected, outputs):
-    """The lines of several outputs as one text, each output's in its own order, and as far as they go in that expected."""
+    """The lines of several outputs as one text, in the order that is expected, and each output's in its own."""
     lines, left = [], [list(output) for output in outputs]
     for expectation in expected:
         for output in left:
