@@ -11,87 +11,88 @@ __global__ void fill(int* data, size_t n, int first) {
   if (i < n) data[i] = first + int(i);
 }
 
-// Whether the n integers there are 0, 1, 2 and so on. The copy waits for the kernels before it.
-static bool all_right(CUdeviceptr data, size_t n) {
+// Whether the n integers at data are 0, 1, 2 and so on. The copy waits for the kernels before it.
+static bool all_right(const int* data, size_t n) {
   std::vector<int> host(n);
-  CHECK(cudaMemcpy(host.data(), reinterpret_cast<void*>(data), n * sizeof(int), cudaMemcpyDeviceToHost));
+  CHECK(cudaMemcpy(host.data(), data, n * sizeof(int), cudaMemcpyDeviceToHost));
   for (size_t i = 0; i < n; ++i)
     if (host[i] != int(i)) return false;
   return true;
 }
 
 int main() {
-  check::require_gpus(1, {});  // a driver and a GPU; what it can do, step 1 asks
+  check::require_gpus(1);  // a driver, and a GPU that has VMM
   CHECK(cudaSetDevice(0));
 
-  step("[1] Ask the GPU");
-  int has_vmm;
-  CHECK(cuDeviceGetAttribute(&has_vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
-  REQUIRE(has_vmm, "no virtual memory management; use bare metal, or a virtual GPU that passes it on");
+  step("[1] Get addresses and memory");
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = 0;
   size_t granule;
   CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  const size_t wanted = 3'000'000;
-  const size_t size = (wanted + granule - 1) / granule * granule;
-  say("%zu bytes, in whole granules of %zu: %zu bytes", wanted, granule, size);
 
-  step("[2] Reserve addresses");
+  const size_t MiB = 1 << 20, wanted = 3 * MiB;
+  const size_t size = (wanted + granule - 1) / granule * granule;  // rounded up
+  say("%zu MiB, in whole granules of %zu MiB: %zu MiB", wanted / MiB, granule / MiB, size / MiB);
+
   CUdeviceptr address;
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
-  say("%zu KiB of addresses from 0x%llx on, and no memory", size >> 10, address);
+  say("%zu MiB of addresses, from 0x%llx on", size / MiB, address);
 
-  step("[3] Create memory");
   CUmemGenericAllocationHandle memory;
   CHECK(cuMemCreate(&memory, size, &properties, 0));
-  say("%zu KiB of memory on GPU 0, and no address", size >> 10);
+  say("%zu MiB of memory, at no address", size / MiB);
 
-  step("[4] Map the memory");
+  step("[2] Map the memory, and let the GPU in");
   CHECK(cuMemMap(address, size, 0, memory, 0));
-  unsigned long long may;
-  CHECK(cuMemGetAccess(&may, &properties.location, address));
-  say("0x%llx leads to the memory; GPU 0 may %s", address, may ? "use it" : "not use it yet");
+  unsigned long long rights;
+  CHECK(cuMemGetAccess(&rights, &properties.location, address));
+  say("mapped: GPU 0 may %s it", rights ? "use" : "not use");
 
-  step("[5] Let the GPU in");
   CUmemAccessDesc access = {};
   access.location = properties.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CHECK(cuMemSetAccess(address, size, &access, 1));
-  say("GPU 0 may use it now");
+  CHECK(cuMemGetAccess(&rights, &properties.location, address));
+  say("and now: GPU 0 may %s it", rights ? "use" : "not use");
 
-  step("[6] Use it like any pointer");
+  int* const data = reinterpret_cast<int*>(address);
   const size_t n = size / sizeof(int);  // all of it, not only what we wanted
-  fill<<<(n + 255) / 256, 256>>>(reinterpret_cast<int*>(address), n, 0);
+  fill<<<(n + 255) / 256, 256>>>(data, n, 0);
   CHECK(cudaGetLastError());
-  EXPECT(all_right(address, n), "a kernel wrote %zu integers, and they are not all there", n);
+  CHECK(cudaDeviceSynchronize());
+  EXPECT(all_right(data, n), "the kernel's integers are not all there");
   say("a kernel wrote %zu integers: 0, 1, 2 ...", n);
 
-  step("[7] Move it without copying");
+  step("[3] Move the data without copying it");
   CUdeviceptr elsewhere;
   CHECK(cuMemAddressReserve(&elsewhere, 2 * size, 0, 0, 0));
   CHECK(cuMemUnmap(address, size));
   CHECK(cuMemMap(elsewhere, size, 0, memory, 0));
   CHECK(cuMemSetAccess(elsewhere, size, &access, 1));
-  EXPECT(all_right(elsewhere, n), "the integers didn't move along");
-  say("all %zu are at 0x%llx now", n, elsewhere);
 
-  step("[8] Append more memory");
+  int* const moved = reinterpret_cast<int*>(elsewhere);
+  EXPECT(all_right(moved, n), "the integers did not move along");
+  say("all %zu integers are at 0x%llx now", n, elsewhere);
+
+  step("[4] Append more memory");
   CUmemGenericAllocationHandle more;
   CHECK(cuMemCreate(&more, size, &properties, 0));
   CHECK(cuMemMap(elsewhere + size, size, 0, more, 0));
   CHECK(cuMemSetAccess(elsewhere + size, size, &access, 1));
-  fill<<<(n + 255) / 256, 256>>>(reinterpret_cast<int*>(elsewhere + size), n, int(n));
-  CHECK(cudaGetLastError());
-  EXPECT(all_right(elsewhere, 2 * n), "the two pieces are not one array");
-  say("%zu integers from one pointer on, in two pieces of memory", 2 * n);
 
-  step("[9] Give it back");
+  fill<<<(n + 255) / 256, 256>>>(moved + n, n, int(n));
+  CHECK(cudaGetLastError());
+  EXPECT(all_right(moved, 2 * n), "the two pieces are not one array");
+  say("%zu integers in one array, in two pieces of memory", 2 * n);
+
+  step("[5] Give it back");
   CHECK(cuMemRelease(memory));
   CHECK(cuMemRelease(more));
-  EXPECT(all_right(elsewhere, 2 * n), "the integers went with the handles");
+  EXPECT(all_right(moved, 2 * n), "the integers went with the handles");
   say("both handles are released, and all %zu integers are still there", 2 * n);
+
   CHECK(cuMemUnmap(elsewhere, 2 * size));  // the last references: now both pieces are free
   CHECK(cuMemAddressFree(elsewhere, 2 * size));
   CHECK(cuMemAddressFree(address, size));

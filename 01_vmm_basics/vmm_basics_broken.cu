@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// 01 VMM basics, broken: three mistakes, the answer that each gets, and the right way.
+// 01 VMM basics, broken: the mistakes of the lesson's page and a few more, the answer that each gets, and the right way.
 //
 // A kernel that faults ends all CUDA work of its process, so every try has a process of its own.
 //
@@ -8,33 +8,50 @@
 
 static const char usage[] = "usage: vmm_basics_broken\n";
 
-__global__ void store(int* to, int value) { *to = value; }
-
-static CUmemGenericAllocationHandle memory;  // each try has a process of its own, and so its own memory
-
-// Creates one granule of memory, and maps it. No GPU has access yet.
-static CUdeviceptr reserve_and_map(const Granule& granule) {
-  CUdeviceptr address;
-  CHECK(cuMemAddressReserve(&address, granule.size, 0, 0, 0));
-  CHECK(cuMemCreate(&memory, granule.size, &granule.properties, 0));
-  CHECK(cuMemMap(address, granule.size, 0, memory, 0));
-  return address;
+// As in the lesson: writes first, first + 1, first + 2 and so on: n integers.
+__global__ void fill(int* data, size_t n, int first) {
+  const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+  if (i < n) data[i] = first + int(i);
 }
 
-// What a kernel or a copy left at `from`.
-static int read_back(const int* from) {
-  int found = -1;
-  CHECK(cudaMemcpy(&found, from, sizeof found, cudaMemcpyDeviceToHost));
-  return found;
+// Waits until the host has set *go, and then writes.
+__global__ void late(int* data, const volatile int* go) {
+  while (*go == 0) continue;
+  *data = 42;
 }
 
-// The right form ends here: a kernel stores, and the value is read back.
-static void expect_to_store(int* pointer, const char* what) {
-  store<<<1, 1>>>(pointer, 42);
+// What each try begins with, in a process of its own: addresses, and memory mapped there. No GPU has access yet.
+static CUdeviceptr address;
+static CUmemGenericAllocationHandle memory;
+static int* map_memory(const CUmemAllocationProp& properties, size_t size) {
+  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+  CHECK(cuMemCreate(&memory, size, &properties, 0));
+  CHECK(cuMemMap(address, size, 0, memory, 0));
+  return reinterpret_cast<int*>(address);
+}
+
+// Launches the kernel that waits. What it waits for is in memory of the host that the GPU sees.
+static int* launch_late(int* data) {
+  int* go;
+  CHECK(cudaMallocHost(&go, sizeof *go));
+  *go = 0;
+  late<<<1, 1>>>(data, go);
   CHECK(cudaGetLastError());
-  const int found = read_back(pointer);
+  return go;
+}
+
+// A kernel has written 42 there.
+static void expect_42(const int* data, const char* story) {
+  int found = -1;
+  CHECK(cudaMemcpy(&found, data, sizeof found, cudaMemcpyDeviceToHost));
   EXPECT(found == 42, "the kernel left %d", found);
-  say("right: %s; the kernel stored %d", what, found);
+  say("%s %d", story, found);
+}
+
+static void write_42(int* data, const char* story) {
+  fill<<<1, 1>>>(data, 1, 42);
+  CHECK(cudaGetLastError());
+  expect_42(data, story);
 }
 
 int main(int argc, char** argv) {
@@ -42,74 +59,115 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);      // no child inherits a line that is not written yet
   in_a_process(start_on_gpu_0, [](Granule) {});  // a machine that cannot do this says so first
 
-  step("[1] Forget the access descriptor");
+  step("[1] Ask for it as you would ask cudaMalloc");
+  // The driver rounds nothing up, and takes no place for granted.
+  in_a_process(start_on_gpu_0, [](Granule started) {
+    const auto [properties, access, granule] = started;
+    const size_t wanted = granule + granule / 2, size = 2 * granule;
+    CUmemAllocationProp nowhere = {};  // a location type of 0 names no place
+    nowhere.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemAddressReserve(&address, wanted, 0, 0, 0));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&memory, wanted, &properties, 0));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&memory, size, &nowhere, 0));
+    int* const data = map_memory(properties, size);
+    CHECK(cuMemSetAccess(address, size, &access, 1));
+    write_42(data, "right: a rounded size, and a place; the kernel wrote");
+  });
+
+  step("[2] Forget the access descriptor");
   // The memory is mapped, and no GPU has access to it, not even the one that holds it.
-  in_a_process(start_on_gpu_0, [](Granule granule) {
-    int* pointer = reinterpret_cast<int*>(reserve_and_map(granule));
-    store<<<1, 1>>>(pointer, 42);
+  in_a_process(start_on_gpu_0, [](Granule started) {
+    const auto [properties, access, size] = started;
+    int* const data = map_memory(properties, size);
+    fill<<<1, 1>>>(data, 1, 42);
     CHECK(cudaGetLastError());  // the launch succeeds
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
     void* more;  // and from now on no kernel, copy or allocation works in this process
     REFUSED(cudaErrorIllegalAddress, cudaMalloc(&more, 8));
   });
-  in_a_process(start_on_gpu_0, [](Granule granule) {
-    const CUdeviceptr address = reserve_and_map(granule);
-    CHECK(cuMemSetAccess(address, granule.size, &granule.descriptor, 1));
-    expect_to_store(reinterpret_cast<int*>(address), "cuMemSetAccess before the kernel");
+  in_a_process(start_on_gpu_0, [](Granule started) {
+    const auto [properties, access, size] = started;
+    int* const data = map_memory(properties, size);
+    CHECK(cuMemSetAccess(address, size, &access, 1));
+    write_42(data, "right: cuMemSetAccess before the kernel, which wrote");
   });
 
-  step("[2] Use it after cuMemUnmap");
-  // The handle and the memory still exist. No address leads to the memory any more.
-  in_a_process(start_on_gpu_0, [](Granule granule) {
-    const auto [properties, access, size] = granule;
-    const CUdeviceptr address = reserve_and_map(granule);
+  step("[3] Unmap under a running kernel");
+  // The kernel cannot end before *go is set. Had cuMemUnmap waited for it, both would wait for ever.
+  in_a_process(start_on_gpu_0, [](Granule started) {
+    const auto [properties, access, size] = started;
+    int* const data = map_memory(properties, size);
     CHECK(cuMemSetAccess(address, size, &access, 1));
-    int* saved = reinterpret_cast<int*>(address);
-    expect_to_store(saved, "before cuMemUnmap");
+    int* const go = launch_late(data);
     CHECK(cuMemUnmap(address, size));
-    store<<<1, 1>>>(saved, 42);
+    const cudaError_t asked = cudaStreamQuery(0);
+    EXPECT(asked == cudaErrorNotReady, "cudaStreamQuery(0) answers %s", cudaGetErrorName(asked));
+    say("unmapped, and the kernel is still running");
+    *go = 1;
+    REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+  });
+  in_a_process(start_on_gpu_0, [](Granule started) {
+    const auto [properties, access, size] = started;
+    int* const data = map_memory(properties, size);
+    CHECK(cuMemSetAccess(address, size, &access, 1));
+    int* const go = launch_late(data);
+    *go = 1;
+    CHECK(cudaDeviceSynchronize());
+    expect_42(data, "right: cuMemUnmap waits until the kernel has written");
+    CHECK(cuMemUnmap(address, size));
+  });
+
+  step("[4] Keep the old pointer");
+  // The handle and the memory still exist. No address leads to the memory any more.
+  in_a_process(start_on_gpu_0, [](Granule started) {
+    const auto [properties, access, size] = started;
+    int* const data = map_memory(properties, size);
+    CHECK(cuMemUnmap(address, size));
+    fill<<<1, 1>>>(data, 1, 42);
     CHECK(cudaGetLastError());
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
   });
   // Worse: by then, other memory is mapped there.
-  in_a_process(start_on_gpu_0, [](Granule granule) {
-    const auto [properties, access, size] = granule;
-    const CUdeviceptr address = reserve_and_map(granule);
-    int* saved = reinterpret_cast<int*>(address);
+  in_a_process(start_on_gpu_0, [](Granule started) {
+    const auto [properties, access, size] = started;
+    int* const data = map_memory(properties, size);
+    CHECK(cuMemUnmap(address, size));  // your buffer is gone from here
     CUmemGenericAllocationHandle other;
     CHECK(cuMemCreate(&other, size, &properties, 0));
-    CHECK(cuMemUnmap(address, size));             // your buffer is gone from here
     CHECK(cuMemMap(address, size, 0, other, 0));  // somebody else's moves in
     CHECK(cuMemSetAccess(address, size, &access, 1));
-    CHECK(cudaMemset(saved, 0, size));  // their data: zeros
-    store<<<1, 1>>>(saved, 42);         // your kernel, by the pointer that you saved
-    CHECK(cudaGetLastError());
-    CHECK(cudaDeviceSynchronize());
-    const int found = read_back(saved);
-    EXPECT(found == 42, "the other memory has %d", found);
-    say("no error: what is mapped there now has the %d", found);
+    CHECK(cudaMemset(data, 0, size));                               // with zeros
+    write_42(data, "no error: the first of the others' zeros is");  // your kernel, through the pointer that you saved
+
+    CUdeviceptr elsewhere;
+    CHECK(cuMemAddressReserve(&elsewhere, size, 0, 0, 0));
+    CHECK(cuMemMap(elsewhere, size, 0, memory, 0));
+    CHECK(cuMemSetAccess(elsewhere, size, &access, 1));
+    write_42(reinterpret_cast<int*>(elsewhere), "right: a pointer made of the new address; the kernel wrote");
   });
 
-  step("[3] Leave something out");
-  // The driver takes nothing for granted: no place, no rounding, no reservation, and no other way to free.
-  in_a_process(start_on_gpu_0, [](Granule granule) {
-    const auto [properties, access, granule_size] = granule;
-    CUmemAllocationProp nowhere = {};  // a location type of 0 names no place
-    nowhere.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    const size_t size = 3 * granule_size, wanted = size - granule_size / 2 + 1;  // 6 MiB, and 5 MiB and a byte
-    CUdeviceptr address = 0;
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&memory, size, &nowhere, 0));
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&memory, wanted, &properties, 0));
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemAddressReserve(&address, wanted, 0, 0, 0));
-    CHECK(cuMemCreate(&memory, size, &properties, 0));
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemMap(0, size, 0, memory, 0));
-    CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
-    CHECK(cuMemMap(address, size, 0, memory, 0));
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemMap(address, size, 0, memory, 0));  // something is mapped there already
-    CHECK(cuMemSetAccess(address, size, &access, 1));
-    expect_to_store(reinterpret_cast<int*>(address), "a place, a rounded size, a reservation");
-    REFUSED(cudaErrorInvalidValue, cudaFree(reinterpret_cast<void*>(address)));
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(address, size));
+  step("[5] Map where nothing is reserved, or something is mapped");
+  in_a_process(start_on_gpu_0, [](Granule started) {
+    const auto [properties, access, size] = started;
+    map_memory(properties, size);
+    CUmemGenericAllocationHandle more;
+    CHECK(cuMemCreate(&more, size, &properties, 0));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemMap(address + size, size, 0, more, 0));  // the reservation ends there
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemMap(address, size, 0, more, 0));         // it replaces nothing
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemMap(0, size, 0, more, 0));               // 0 is not "anywhere"
+    CUdeviceptr enough;
+    CHECK(cuMemAddressReserve(&enough, 2 * size, 0, 0, 0));
+    CHECK(cuMemMap(enough + size, size, 0, more, 0));
+    CHECK(cuMemSetAccess(enough + size, size, &access, 1));
+    write_42(reinterpret_cast<int*>(enough + size), "right: addresses for both; the kernel wrote");
+  });
+
+  step("[6] Give it back as you would to cudaFree");
+  in_a_process(start_on_gpu_0, [](Granule started) {
+    const auto [properties, access, size] = started;
+    int* const data = map_memory(properties, size);
+    REFUSED(cudaErrorInvalidValue, cudaFree(data));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(address, size));  // while something is mapped there
     CHECK(cuMemUnmap(address, size));
     CHECK(cuMemRelease(memory));
     CHECK(cuMemAddressFree(address, size));

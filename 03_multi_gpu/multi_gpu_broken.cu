@@ -10,11 +10,11 @@
 static const CUmemAccess_flags read_only = CU_MEM_ACCESS_FLAGS_PROT_READ;
 static const CUmemAccess_flags read_write = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 
-static CUmemAccessDesc access_for(int gpu, CUmemAccess_flags right) {
+static CUmemAccessDesc access_for(int gpu, CUmemAccess_flags rights) {
   CUmemAccessDesc access = {};
   access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   access.location.id = gpu;
-  access.flags = right;
+  access.flags = rights;
   return access;
 }
 
@@ -30,21 +30,26 @@ static Granule start() {
 
 // Memory of GPU 0, mapped. No GPU has access to it.
 static CUdeviceptr mapped(const Granule& granule) {
-  CUmemGenericAllocationHandle handle;
+  CUmemGenericAllocationHandle memory;
   CUdeviceptr address;
-  CHECK(cuMemCreate(&handle, granule.size, &granule.properties, 0));
+  CHECK(cuMemCreate(&memory, granule.size, &granule.properties, 0));
   CHECK(cuMemAddressReserve(&address, granule.size, 0, 0, 0));
-  CHECK(cuMemMap(address, granule.size, 0, handle, 0));
-  CHECK(cuMemRelease(handle));
+  CHECK(cuMemMap(address, granule.size, 0, memory, 0));
+  CHECK(cuMemRelease(memory));
   return address;
 }
 
-__global__ void store(int* to, int value) { *to = value; }
+// Writes first, first + 1, first + 2 and so on: n integers.
+__global__ void fill(int* data, size_t n, int first) {
+  const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+  if (i < n) data[i] = first + int(i);
+}
+
 __global__ void copy(const int* from, int* to) { *to = *from; }
 
 static void store_on(int gpu, CUdeviceptr address) {
   CHECK(cudaSetDevice(gpu));  // a kernel runs on the current GPU
-  store<<<1, 1>>>(reinterpret_cast<int*>(address), 42);
+  fill<<<1, 1>>>(reinterpret_cast<int*>(address), 1, 42);
   CHECK(cudaGetLastError());
 }
 
@@ -71,7 +76,24 @@ int main() {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
   in_a_process(start, [](Granule) {});       // a machine that cannot do this says so first
 
-  step("[1] Rely on cudaDeviceEnablePeerAccess");
+  step("[1] Leave the owner out");
+  // The descriptors say who has access. That the memory is on GPU 0 gives GPU 0 none.
+  in_a_process(start, [](Granule granule) {
+    const CUdeviceptr address = mapped(granule);
+    const CUmemAccessDesc others[] = {access_for(1, read_write)};
+    CHECK(cuMemSetAccess(address, granule.size, others, 1));
+    store_on(0, address);
+    REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+  });
+  in_a_process(start, [](Granule granule) {
+    const CUdeviceptr address = mapped(granule);
+    const CUmemAccessDesc both[] = {access_for(0, read_write), access_for(1, read_write)};
+    CHECK(cuMemSetAccess(address, granule.size, both, 2));
+    store_on(0, address);
+    expect_42(address, 0, "a descriptor for GPU 0 as well");
+  });
+
+  step("[2] Rely on cudaDeviceEnablePeerAccess");
   // It is for memory of cudaMalloc. Memory of cuMemCreate is opened by cuMemSetAccess alone.
   in_a_process(start, [](Granule granule) {
     const CUdeviceptr address = mapped(granule);
@@ -88,23 +110,6 @@ int main() {
     CHECK(cuMemSetAccess(address, granule.size, both, 2));
     store_on(1, address);
     expect_42(address, 1, "a descriptor for GPU 1, and no peer access enabled");
-  });
-
-  step("[2] Leave the owner out");
-  // The descriptors say who has access. That the memory is on GPU 0 gives GPU 0 none.
-  in_a_process(start, [](Granule granule) {
-    const CUdeviceptr address = mapped(granule);
-    const CUmemAccessDesc others[] = {access_for(1, read_write)};
-    CHECK(cuMemSetAccess(address, granule.size, others, 1));
-    store_on(0, address);
-    REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
-  });
-  in_a_process(start, [](Granule granule) {
-    const CUdeviceptr address = mapped(granule);
-    const CUmemAccessDesc both[] = {access_for(0, read_write), access_for(1, read_write)};
-    CHECK(cuMemSetAccess(address, granule.size, both, 2));
-    store_on(0, address);
-    expect_42(address, 0, "a descriptor for GPU 0 as well");
   });
 
   step("[3] Write where only reading is allowed");
@@ -136,10 +141,11 @@ int main() {
     const int rank = gpus + 1, local_rank = 1;  // as on the second machine; the launcher tells both
     CUmemAccessDesc both[] = {access_for(0, read_write), access_for(rank, read_write)};
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemSetAccess(address, granule.size, both, 2));
-    unsigned long long right = ~0ull;
-    CHECK(cuMemGetAccess(&right, &granule.properties.location, address));
-    EXPECT(right == CU_MEM_ACCESS_FLAGS_PROT_NONE, "the right of GPU 0 is %llu", right);
+    unsigned long long rights = ~0ull;
+    CHECK(cuMemGetAccess(&rights, &granule.properties.location, address));
+    EXPECT(rights == CU_MEM_ACCESS_FLAGS_PROT_NONE, "the rights of GPU 0 are %llu", rights);
     say("the access of GPU 0 is still none");
+
     both[1] = access_for(local_rank, read_write);
     CHECK(cuMemSetAccess(address, granule.size, both, 2));
     store_on(1, address);
@@ -150,28 +156,29 @@ int main() {
   // No call fails. cuMemGetAddressRange knows mappings, and not the table that you made of them: whoever copies or
   // registers "the whole buffer" by its answer gets one stripe.
   in_a_process(start, [](Granule granule) {
-    const size_t stripe = granule.size;
+    const size_t stripe = granule.size, MiB = 1 << 20;
     CUdeviceptr table, base;
     size_t found = 0;
     CHECK(cuMemAddressReserve(&table, 2 * stripe, 0, 0, 0));
     for (const int gpu : {0, 1}) {
-      CUmemGenericAllocationHandle handle;
       granule.properties.location.id = gpu;
-      CHECK(cuMemCreate(&handle, stripe, &granule.properties, 0));
-      CHECK(cuMemMap(table + gpu * stripe, stripe, 0, handle, 0));
-      CHECK(cuMemRelease(handle));
+      CUmemGenericAllocationHandle memory;
+      CHECK(cuMemCreate(&memory, stripe, &granule.properties, 0));
+      CHECK(cuMemMap(table + gpu * stripe, stripe, 0, memory, 0));
+      CHECK(cuMemRelease(memory));
     }
     const CUmemAccessDesc both[] = {access_for(0, read_write), access_for(1, read_write)};
     CHECK(cuMemSetAccess(table, 2 * stripe, both, 2));
     CHECK(cuMemGetAddressRange(&base, &found, table));
-    say("a table of %zu KiB; cuMemGetAddressRange returns %zu KiB", 2 * stripe >> 10, found >> 10);
+    say("a table of %zu MiB; cuMemGetAddressRange returns %zu MiB", 2 * stripe / MiB, found / MiB);
+
     size_t all = 0;
     while (all < 2 * stripe) {
       CHECK(cuMemGetAddressRange(&base, &found, table + all));
       all += found;
     }
     EXPECT(all == 2 * stripe, "%zu bytes in all", all);
-    say("right: asked again at the end of each mapping, %zu KiB in all", all >> 10);
+    say("right: asked again at the end of each mapping, %zu MiB in all", all / MiB);
   });
 
   std::puts("OK");

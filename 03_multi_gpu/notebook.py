@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT-0
 # Lesson 03 by hand. docs/tools/notebooks.py puts these cells into the notebook, before the text of their step.
 # %% [0]
-from by_hand import GRANULE, READ, READ_WRITE, Kernels, access_for, counting, cu, memory_on, ok, on, read, use
+import array
+
+from by_hand import GRANULE, READ, READ_WRITE, Kernels, access_for, counting, cu, memory_on, ok, on, read, use, write
 
 # %% [1]
-# One range of addresses, for a table of four stripes.
+# One range of addresses, for a table of four stripes. How much memory do these addresses take?
 use(1)
 use(0)
 stripe = ok(cu.cuMemGetAllocationGranularity(memory_on(0), GRANULE))
@@ -31,32 +33,35 @@ ok(cu.cuMemSetAccess(table, size, [access_for(0)], 1))
 # Load the table, by a kernel on GPU 0 that knows nothing of stripes.
 kernels = Kernels("multi_gpu")
 n = size // 4
-kernels.fill(n // 256, 256, table, 100)
+kernels.fill(n // 256, 256, table, n, 100)
 assert read(table, n) == counting(100, n)
-read(table + stripe - 8, 4)  # two numbers from GPU 0, then two from GPU 1
+read(table + stripe - 8, 4)  # two integers from GPU 0, then two from GPU 1
 # %% [3]
 # The reader runs on GPU 1, and is only to read. What will the picture show for GPU 0 now: does it lose its access?
 ok(cu.cuMemSetAccess(table, size, [access_for(1, READ)], 1))
 # %% [3]
-# Let a kernel on GPU 1 read all of it, and count what is wrong.
+# Let a kernel on GPU 1 look up 256 rows of 128 integers, and count those that are wrong.
+rows = array.array("i", (q * 7919 % (n // 128) for q in range(256)))
 
 
 def wrong_on(gpu, first):
     use(gpu)
-    kernels.count_wrong(n // 256, 256, table, first)
+    write(kernels.variable("wanted"), rows)
+    kernels.look_up(256, 128, table)
     ok(cu.cuCtxSynchronize())
-    return read(kernels.variable("wrong"), 1)[0]
+    found = read(kernels.variable("found"), 256 * 128)
+    return sum(found[q * 128 : q * 128 + 128] != counting(first + row * 128, 128) for q, row in enumerate(rows))
 
 
 wrong = wrong_on(1, 100)
 assert wrong == 0
-f"{wrong} of {n} are wrong"
+f"{wrong} of {len(rows)} are wrong"
 # %% [4]
-# GPU 0 writes fresh numbers, and GPU 1 reads. Nothing but an event makes GPU 1 wait. Which GPU's stream has to wait for
-# it, and does the host?
+# GPU 0 writes fresh rows, and GPU 1 looks them up. Nothing but an event makes GPU 1 wait. Which GPU's stream has to
+# wait for it, and does the host?
 use(0)
 loaded = ok(cu.cuEventCreate(0))
-kernels.fill(n // 256, 256, table, 200)
+kernels.fill(n // 256, 256, table, n, 200)
 ok(cu.cuEventRecord(loaded, 0))
 use(1)
 ok(cu.cuStreamWaitEvent(0, loaded, 0))  # returns at once
@@ -66,7 +71,7 @@ assert wrong_on(1, 200) == 0
 ok(cu.cuMemSetAccess(table, size, [access_for(0, READ)], 1))
 [ok(cu.cuMemGetAccess(on(gpu), table + stripe)) for gpu in (0, 1)]
 # %% [5]
-# Both may read, nobody may write. GPU 0 still reads all of it:
+# Both may read, nobody may write. GPU 0 still finds all its rows:
 assert wrong_on(0, 200) == 0
 # %% [5]
 # Give it the right to write back, to see that a right is a switch and no copy. Then give all of it back.

@@ -147,13 +147,13 @@ static void show_bandwidth(measure::Report& report, int active, size_t bytes) {
 static std::vector<CUmemAccessDesc> everyone;
 static CUmemAllocationProp properties;
 static CUdeviceptr create_for_all(int gpu, size_t bytes) {
-  CUmemGenericAllocationHandle handle;
+  CUmemGenericAllocationHandle memory;
   CUdeviceptr address;
   properties.location.id = gpu;
-  CHECK(cuMemCreate(&handle, bytes, &properties, 0));
+  CHECK(cuMemCreate(&memory, bytes, &properties, 0));
   CHECK(cuMemAddressReserve(&address, bytes, 0, 0, 0));
-  CHECK(cuMemMap(address, bytes, 0, handle, 0));
-  CHECK(cuMemRelease(handle));  // the mapping keeps the allocation
+  CHECK(cuMemMap(address, bytes, 0, memory, 0));
+  CHECK(cuMemRelease(memory));  // the mapping keeps the allocation
   CHECK(cuMemSetAccess(address, bytes, everyone.data(), everyone.size()));
   return address;
 }
@@ -205,28 +205,28 @@ int main(int argc, char** argv) {
   // while all share a granule of each. The last GPU writes and checks the front of the memory: it must have access.
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  size_t granularity = 0, its_own;
+  size_t granule = 0, its_own;
   for (int g = 0; g < count; ++g) {
     properties.location.id = g;
     everyone.push_back({properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
     CHECK(cuMemGetAllocationGranularity(&its_own, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-    granularity = std::max(granularity, its_own);
+    granule = std::max(granule, its_own);
   }
-  const size_t shared = measure::round_up(size_t(64) << 20, granularity), front = 64 << 10;
-  CUmemGenericAllocationHandle handle;
+  const size_t shared = measure::round_up(size_t(64) << 20, granule), front = 64 << 10;
+  CUmemGenericAllocationHandle memory;
   CUdeviceptr address;
   properties.location.id = 0;
-  CHECK(cuMemCreate(&handle, shared, &properties, 0));
+  CHECK(cuMemCreate(&memory, shared, &properties, 0));
   CHECK(cuMemAddressReserve(&address, shared, 0, 0, 0));
   std::vector<CUdeviceptr> standing;
   for (const bool more : {false, true}) {
-    for (int g = 0; more && g < count; ++g) standing.push_back(create_for_all(g, granularity));
+    for (int g = 0; more && g < count; ++g) standing.push_back(create_for_all(g, granule));
     say("cuMemSetAccess of %zu MiB on GPU 0, %s, median of %ld", shared >> 20,
         more ? "while more is shared" : "while nothing else is shared", repeats);
     for (int last = 0; last < count; ++last) {
       std::vector<double> took;
       for (long repeat = -1; repeat < repeats; ++repeat) {  // a new mapping each time: no GPU has access to it
-        CHECK(cuMemMap(address, shared, 0, handle, 0));
+        CHECK(cuMemMap(address, shared, 0, memory, 0));
         const double before = microseconds();
         CHECK(cuMemSetAccess(address, shared, everyone.data(), last + 1));
         if (repeat >= 0) took.push_back(microseconds() - before);
@@ -238,9 +238,9 @@ int main(int argc, char** argv) {
       say("open to %d, up to GPU %d: %.1f us", last + 1, last, median);
     }
   }
-  for (const CUdeviceptr granule : standing) give_back(granule, granularity);
+  for (const CUdeviceptr open : standing) give_back(open, granule);
   CHECK(cuMemAddressFree(address, shared));
-  CHECK(cuMemRelease(handle));
+  CHECK(cuMemRelease(memory));
 
   step("[2] Allocate with peers enabled");
   // The time of every cudaMalloc, whether a peer uses the memory or not. Peer access is enabled both ways.
@@ -274,7 +274,7 @@ int main(int argc, char** argv) {
   step("[3] Move data between two GPUs");
   // One allocation on each GPU, to which all have access: a GPU sends from its front and receives in its back. GPU 0
   // moves data to GPU 1, or with loads from GPU 1. The other GPUs move nothing.
-  const size_t bytes = size_t(kib) << 10, both = measure::round_up(2 * bytes, granularity);
+  const size_t bytes = size_t(kib) << 10, both = measure::round_up(2 * bytes, granule);
   for (int g = 0; g < count; ++g) {
     gpus[g].source = create_for_all(g, both);
     gpus[g].sink = gpus[g].source + bytes;

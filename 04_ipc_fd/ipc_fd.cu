@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// 04 IPC by file descriptor: how does a process hand its GPU memory to another one, and exit?
-//
+// 04 IPC by file descriptor: an old server hands its weights to a new one, and exits.
 // Build it alone:  nvcc -std=c++17 ipc_fd.cu -o ipc_fd -lcuda
 #include "../common/check.h"
 
@@ -9,145 +8,44 @@
 #include <unistd.h>
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
-static void send_memory(int socket, int fd, size_t size);
-static void receive_memory(int socket, int* fd, size_t* size);
 static const CUmemAllocationHandleType posix_fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+static const size_t MiB = 1 << 20;
 
-__device__ int index() { return blockIdx.x * blockDim.x + threadIdx.x; }
-__global__ void count_up(int* data) { data[index()] = index(); }
-__global__ void add_one(int* data) { data[index()] += 1; }
-
-static void expect_index_plus(int more, CUdeviceptr data, size_t size) {  // number i must be i + more
-  std::vector<int> host(size / sizeof(int));
-  CHECK(cuMemcpyDtoH(host.data(), data, size));
-  for (size_t i = 0; i < host.size(); ++i) EXPECT(host[i] == int(i) + more, "number %zu is %d", i, host[i]);
+// Writes first, first + 1, first + 2 and so on: n integers.
+__global__ void fill(int* data, size_t n, int first) {
+  const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+  if (i < n) data[i] = first + int(i);
 }
 
-static CUdeviceptr map(CUmemGenericAllocationHandle memory, size_t size) {  // lesson 01: reserve, map, give access
+__device__ int answer;
+__global__ void look_up(const int* weights, size_t row) { answer = weights[row]; }
+
+static void serve(const char* server, const int* weights, size_t row, int expected) {
+  int found;
+  look_up<<<1, 1>>>(weights, row);
+  CHECK(cudaGetLastError());
+  CHECK(cudaMemcpyFromSymbol(&found, answer, sizeof found));  // waits for the kernel
+  say("%s server: row %zu is %d", server, row, found);
+  EXPECT(found == expected, "row %zu is not %d", row, expected);
+}
+
+// Reserves addresses, maps the memory there, and lets GPU 0 in: lesson 01.
+static CUdeviceptr map(CUmemGenericAllocationHandle memory, size_t size) {
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = 0;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+
   CUdeviceptr address;
-  CUmemAccessDesc gpu_0 = {};
-  gpu_0.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  gpu_0.location.id = 0;
-  gpu_0.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
   CHECK(cuMemMap(address, size, 0, memory, 0));
-  CHECK(cuMemSetAccess(address, size, &gpu_0, 1));
+  CHECK(cuMemSetAccess(address, size, &access, 1));
   return address;
 }
 
-static void unmap_and_release(CUdeviceptr address, size_t size, CUmemGenericAllocationHandle memory) {
-  CHECK(cuMemUnmap(address, size));
-  CHECK(cuMemRelease(memory));
-  CHECK(cuMemAddressFree(address, size));
-}
-
-static int exporter(int socket) {
-  const check::Needed fd_handles = {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-                                    "GPU 0 exports no memory as a file descriptor; try Linux on the machine itself"};
-  check::require_gpus(1, {check::vmm, fd_handles});
-  CHECK(cudaSetDevice(0));
-
-  step("[2] Create memory that may leave");
-  CUmemAllocationProp memory_on_gpu = {};
-  memory_on_gpu.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  memory_on_gpu.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  memory_on_gpu.location.id = 0;
-  memory_on_gpu.requestedHandleTypes = posix_fd;  // now or never
-  size_t size;
-  CHECK(cuMemGetAllocationGranularity(&size, &memory_on_gpu, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  CUmemGenericAllocationHandle memory;
-  CHECK(cuMemCreate(&memory, size, &memory_on_gpu, 0));
-  const CUdeviceptr address = map(memory, size);
-  count_up<<<size / sizeof(int) / 256, 256>>>(reinterpret_cast<int*>(address));
-  CHECK(cudaGetLastError());
-  CHECK(cudaDeviceSynchronize());  // nobody hears of the memory before the numbers are in it
-  say("%zu KiB on GPU 0, with the numbers 0, 1, 2, ...", size >> 10);
-
-  step("[3] Export it and send it");
-  int fd;
-  CHECK(cuMemExportToShareableHandle(&fd, memory, posix_fd, 0));
-  say("here it is file descriptor %d", fd);
-  send_memory(socket, fd, size);
-  close(fd);
-  char turn;
-  EXPECT(recv(socket, &turn, 1, 0) == 1, "the importer has ended");
-
-  step("[6] Look, and exit");
-  expect_index_plus(1, address, size);
-  say("the exporter sees 1, 2, 3, ...");
-  unmap_and_release(address, size, memory);
-  return 0;
-}
-
-// Returns when the exporter has ended well. If it has not, this process ends as well, with the same status.
-static void wait_for_exporter() {
-  int status;
-  EXPECT(wait(&status) > 0, "%s", std::strerror(errno));
-  EXPECT(WIFEXITED(status), "the exporter was killed by signal %d", WTERMSIG(status));
-  if (WEXITSTATUS(status) != 0) std::exit(WEXITSTATUS(status));  // it has said why
-}
-
-static size_t free_memory() {
-  size_t free, total;
-  CHECK(cuMemGetInfo(&free, &total));
-  return free;
-}
-
-static int importer(int socket) {
-  int fd;
-  size_t size;
-  receive_memory(socket, &fd, &size);
-  CHECK(cudaSetDevice(0));
-
-  step("[4] Import it");
-  CUmemGenericAllocationHandle memory;
-  CHECK(cuMemImportFromShareableHandle(&memory, reinterpret_cast<void*>(intptr_t(fd)), posix_fd));
-  say("here it is file descriptor %d, and now a handle", fd);
-
-  step("[5] Map it and use it");
-  const CUdeviceptr address = map(memory, size);
-  add_one<<<size / sizeof(int) / 256, 256>>>(reinterpret_cast<int*>(address));
-  CHECK(cudaGetLastError());
-  CHECK(cudaDeviceSynchronize());
-  say("a kernel of the importer adds 1 to every number");
-  EXPECT(send(socket, "", 1, MSG_NOSIGNAL) == 1, "the exporter has ended");  // one byte: your turn
-  wait_for_exporter();
-  step("[7] Outlive the exporter");
-  expect_index_plus(1, address, size);
-  say("its process has ended, and the numbers are still there");
-
-  step("[8] Let go");
-  const size_t before = free_memory();
-  unmap_and_release(address, size, memory);
-  const size_t released = free_memory();
-  say("unmapped and released: %zu KiB returned", (released - before) >> 10);
-  close(fd);  // much too late, on purpose: close yours after the import
-  const size_t closed = free_memory();
-  say("file descriptor closed: %zu KiB returned", (closed - released) >> 10);
-  EXPECT(released == before && closed == before + size, "does another program use this GPU?");
-  std::puts("OK");
-  return 0;
-}
-
-int main() {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // so that the lines of both processes come in order
-  step("[1] Fork before any CUDA call");
-  say("the child will export, the parent import");
-  int sockets[2];
-  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) == 0, "%s", std::strerror(errno));
-  const pid_t child = fork();
-  EXPECT(child >= 0, "%s", std::strerror(errno));
-  alarm(60);  // in both: nobody waits longer
-  if (child == 0) close(sockets[0]);
-  if (child == 0) return exporter(sockets[1]);
-  close(sockets[1]);
-  return importer(sockets[0]);
-}
-
-// The message is the size of the memory. The file descriptor travels beside it, in a control message.
-static void send_memory(int socket, int fd, size_t size) {
+// Sends the size of the memory, and beside it the file descriptor.
+static void send_fd(int peer, int fd, size_t size) {
   iovec data = {&size, sizeof size};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
   msghdr message = {};
@@ -155,26 +53,128 @@ static void send_memory(int socket, int fd, size_t size) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  cmsghdr* beside = CMSG_FIRSTHDR(&message);
-  beside->cmsg_level = SOL_SOCKET;
-  beside->cmsg_type = SCM_RIGHTS;
-  beside->cmsg_len = CMSG_LEN(sizeof fd);
-  std::memcpy(CMSG_DATA(beside), &fd, sizeof fd);
-  EXPECT(sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof size, "%s", std::strerror(errno));
+
+  cmsghdr* cmsg = CMSG_FIRSTHDR(&message);
+  cmsg->cmsg_level = SOL_SOCKET;
+  cmsg->cmsg_type = SCM_RIGHTS;
+  cmsg->cmsg_len = CMSG_LEN(sizeof fd);
+  std::memcpy(CMSG_DATA(cmsg), &fd, sizeof fd);
+  EXPECT(sendmsg(peer, &message, MSG_NOSIGNAL) == sizeof size, "%s", std::strerror(errno));
 }
 
-static void receive_memory(int socket, int* fd, size_t* size) {
+// Receives one file descriptor, and the size of its memory. Returns -1 if the peer has ended.
+static int receive_fd(int peer, size_t* size) {
+  int fd;
   iovec data = {size, sizeof *size};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof *fd)];
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)];
   msghdr message = {};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
   message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  const ssize_t bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  EXPECT(bytes >= 0, "%s", std::strerror(errno));
-  if (bytes == 0) wait_for_exporter();  // its socket is closed
-  const cmsghdr* beside = CMSG_FIRSTHDR(&message);
-  EXPECT(bytes == sizeof *size && beside && beside->cmsg_type == SCM_RIGHTS, "no memory came");
-  std::memcpy(fd, CMSG_DATA(beside), sizeof *fd);
+  message.msg_controllen = CMSG_LEN(sizeof fd);
+
+  const ssize_t bytes = TEMP_FAILURE_RETRY(recvmsg(peer, &message, MSG_CMSG_CLOEXEC));
+  if (bytes == 0) return -1;
+  EXPECT(bytes == sizeof *size, "%s", bytes < 0 ? std::strerror(errno) : "the message has another size");
+  EXPECT(!(message.msg_flags & MSG_CTRUNC), "a descriptor was lost: too many came, or none could be opened");
+
+  const cmsghdr* cmsg = CMSG_FIRSTHDR(&message);
+  EXPECT(cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS, "no file descriptor came");
+  std::memcpy(&fd, CMSG_DATA(cmsg), sizeof fd);
+  return fd;
+}
+
+static int exporter(int peer) {
+  const check::Needed fd_handles = {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                                    "GPU 0 exports no memory as a file descriptor; try Linux on the machine itself"};
+  check::require_gpus(1, {check::vmm, fd_handles});
+  step("[1] Make memory that may leave");
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  properties.requestedHandleTypes = posix_fd;  // now or never
+  size_t size;
+  CHECK(cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  CUmemGenericAllocationHandle memory;
+  CHECK(cuMemCreate(&memory, size, &properties, 0));
+  const CUdeviceptr address = map(memory, size);
+  int* const weights = reinterpret_cast<int*>(address);
+  const size_t n = size / sizeof(int);
+  fill<<<(n + 255) / 256, 256>>>(weights, n, 0);
+  serve("old", weights, 7, 7);
+
+  step("[2] Send it");
+  int fd;
+  CHECK(cuMemExportToShareableHandle(&fd, memory, posix_fd, 0));
+  say("old server: file descriptor %d", fd);
+  send_fd(peer, fd, size);
+  close(fd);
+
+  char turn;
+  EXPECT(TEMP_FAILURE_RETRY(recv(peer, &turn, 1, 0)) == 1, "the new server has ended");
+  serve("old", weights, 7, 700);
+  CHECK(cuMemUnmap(address, size));
+  CHECK(cuMemRelease(memory));
+  CHECK(cuMemAddressFree(address, size));
+  return 0;
+}
+
+static int wait_for_exporter() {
+  int status;
+  EXPECT(TEMP_FAILURE_RETRY(wait(&status)) > 0, "%s", std::strerror(errno));
+  EXPECT(WIFEXITED(status), "the old server was killed by signal %d", WTERMSIG(status));
+  return WEXITSTATUS(status);
+}
+
+static long free_mib() {
+  size_t free, total;
+  CHECK(cuMemGetInfo(&free, &total));
+  return long(free / MiB);
+}
+
+static int importer(int peer) {
+  size_t size;
+  const int fd = receive_fd(peer, &size);
+  if (fd < 0) return wait_for_exporter();  // it has said why
+  say("new server: file descriptor %d", fd);
+
+  step("[3] Import it and use it");
+  CHECK(cudaSetDevice(0));
+  CUmemGenericAllocationHandle memory;
+  CHECK(cuMemImportFromShareableHandle(&memory, reinterpret_cast<void*>(intptr_t(fd)), posix_fd));
+  const CUdeviceptr address = map(memory, size);
+  int* const weights = reinterpret_cast<int*>(address);
+  serve("new", weights, 7, 7);
+  fill<<<1, 1>>>(weights + 7, 1, 700);  // a correction of one weight
+  serve("new", weights, 7, 700);
+  EXPECT(send(peer, "", 1, MSG_NOSIGNAL) == 1, "the old server has ended");  // one byte: your turn
+  EXPECT(wait_for_exporter() == 0, "the old server has failed");
+  step("[4] Outlive the exporter");
+  serve("new", weights, 7, 700);
+
+  step("[5] Let go");
+  const long before = free_mib();
+  CHECK(cuMemUnmap(address, size));
+  CHECK(cuMemRelease(memory));
+  CHECK(cuMemAddressFree(address, size));
+  const long released = free_mib();
+  say("unmapped and released: %ld MiB returned", released - before);
+  close(fd);
+  say("file descriptor closed: %ld MiB returned", free_mib() - released);
+  EXPECT(free_mib() == before + long(size / MiB), "somebody still holds it, or another program uses this GPU");
+  std::puts("OK");
+  return 0;
+}
+
+int main() {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // so that the lines of both processes come in order
+  int sockets[2];
+  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0, "%s", std::strerror(errno));
+  const pid_t child = fork();  // before any call of CUDA
+  EXPECT(child >= 0, "%s", std::strerror(errno));
+  alarm(60);  // in both: nobody waits longer
+
+  close(sockets[child == 0 ? 0 : 1]);  // the other one's end
+  return child == 0 ? exporter(sockets[1]) : importer(sockets[0]);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// 04 IPC by file descriptor, broken: four mistakes, the answer that each gets, and the right way.
+// 04 IPC by file descriptor, broken: six mistakes, the answer that each gets, and the right way.
 //
 // A kernel that faults ends all CUDA work of its process, so every try has processes of its own.
 //
@@ -7,6 +7,7 @@
 #include "../common/in_a_process.h"
 
 #include <cstdint>
+#include <filesystem>
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -77,7 +78,11 @@ static int exported_as_500(const Granule& granule, int value) {
   return fd;
 }
 
-__global__ void store(int* to, int value) { *to = value; }
+// Writes first, first + 1, first + 2 and so on: n integers.
+__global__ void fill(int* data, size_t n, int first) {
+  const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+  if (i < n) data[i] = first + int(i);
+}
 
 static int value_in(int* data) {
   int value = -1;
@@ -85,55 +90,72 @@ static int value_in(int* data) {
   return value;
 }
 
-static void send_number(int socket, int fd) {
-  EXPECT(TEMP_FAILURE_RETRY(send(socket, &fd, sizeof fd, 0)) == sizeof fd, "%s", strerror(errno));
+static void send_number(int peer, int fd) {
+  EXPECT(TEMP_FAILURE_RETRY(send(peer, &fd, sizeof fd, 0)) == sizeof fd, "%s", strerror(errno));
 }
 
-static int receive_number(int socket) {
+static int receive_number(int peer) {
   int fd;
-  EXPECT(TEMP_FAILURE_RETRY(recv(socket, &fd, sizeof fd, 0)) == sizeof fd, "%s", strerror(errno));
+  EXPECT(TEMP_FAILURE_RETRY(recv(peer, &fd, sizeof fd, 0)) == sizeof fd, "%s", strerror(errno));
   return fd;
 }
 
-// One byte of data, and beside it a file descriptor, as in ipc_fd.cu.
-static void pass(int socket, int* fd, bool receive) {
+// As in ipc_fd.cu, but with one byte of data. The file descriptor may go twice, into room for one or for more.
+static void send_fd(int peer, int fd, int times = 1) {
   char byte = 0;
   iovec data = {&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof *fd)] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof fd)] = {};
   msghdr message = {};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
   message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* const beside = CMSG_FIRSTHDR(&message);
-  beside->cmsg_level = SOL_SOCKET;
-  beside->cmsg_type = SCM_RIGHTS;
-  beside->cmsg_len = CMSG_LEN(sizeof *fd);
-  std::memcpy(CMSG_DATA(beside), fd, sizeof *fd);
-  const ssize_t bytes = TEMP_FAILURE_RETRY(receive ? recvmsg(socket, &message, 0) : sendmsg(socket, &message, 0));
-  EXPECT(bytes == 1, "%s", strerror(errno));
-  EXPECT(CMSG_FIRSTHDR(&message) == beside && beside->cmsg_level == SOL_SOCKET && beside->cmsg_type == SCM_RIGHTS,
-         "no file descriptor came");
-  std::memcpy(fd, CMSG_DATA(beside), sizeof *fd);
+  message.msg_controllen = CMSG_SPACE(times * sizeof fd);
+
+  cmsghdr* const cmsg = CMSG_FIRSTHDR(&message);
+  const int fds[] = {fd, fd};
+  cmsg->cmsg_level = SOL_SOCKET;
+  cmsg->cmsg_type = SCM_RIGHTS;
+  cmsg->cmsg_len = CMSG_LEN(times * sizeof fd);
+  std::memcpy(CMSG_DATA(cmsg), fds, times * sizeof fd);
+  EXPECT(TEMP_FAILURE_RETRY(sendmsg(peer, &message, 0)) == 1, "%s", strerror(errno));
 }
 
-static void send_fd(int socket, int fd) { pass(socket, &fd, false); }
+static int receive_fd(int peer, size_t room = CMSG_LEN(sizeof(int)), bool* lost = nullptr) {
+  int fd;
+  char byte;
+  iovec data = {&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+  msghdr message = {};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = room;
 
-static int receive_fd(int socket) {
-  int fd = -1;
-  pass(socket, &fd, true);
+  EXPECT(TEMP_FAILURE_RETRY(recvmsg(peer, &message, MSG_CMSG_CLOEXEC)) == 1, "%s", strerror(errno));
+  const cmsghdr* const cmsg = CMSG_FIRSTHDR(&message);
+  EXPECT(cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS, "no file descriptor came");
+  if (lost) *lost = message.msg_flags & MSG_CTRUNC;
+  std::memcpy(&fd, CMSG_DATA(cmsg), sizeof fd);
   return fd;
 }
+
+static long open_descriptors() { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); }
 
 // The exporter maps its memory, lets GPU 0 into this mapping, and sends a file descriptor. The importer is given it.
 template <class Importer> static void in_an_importer(Importer importer) {
   in_two_processes(
-      [](const Granule& granule, int socket) {
+      [](const Granule& granule, int peer) {
         const int fd = exported(granule);
         map_with_access(granule, fd);
-        send_fd(socket, fd);
+        send_fd(peer, fd);
       },
-      [&](const Granule& granule, int socket) { importer(granule, receive_fd(socket)); });
+      [&](const Granule& granule, int peer) { importer(granule, receive_fd(peer)); });
+}
+
+// The exporter sends its file descriptor twice in one message.
+template <class Importer> static void with_two_descriptors(Importer importer) {
+  in_two_processes([](const Granule& granule, int peer) { send_fd(peer, exported(granule), 2); },
+                   [&](const Granule&, int peer) { importer(peer); });
 }
 
 int main(int argc, char** argv) {
@@ -141,7 +163,50 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
   in_a_process(start, [](Granule) {});       // a machine that cannot do this says so first
 
-  step("[1] Pass the address of the file descriptor");
+  step("[1] Forget the handle type");
+  // How memory may leave is a property of it, like its GPU. It cannot be added later.
+  in_a_process(start, [](Granule granule) {
+    CUmemGenericAllocationHandle memory;
+    int fd;
+    granule.properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+    CHECK(cuMemCreate(&memory, granule.size, &granule.properties, 0));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, memory, posix_fd, 0));
+    CHECK(cuMemRelease(memory));
+    granule.properties.requestedHandleTypes = posix_fd;
+    CHECK(cuMemCreate(&memory, granule.size, &granule.properties, 0));
+    CHECK(cuMemExportToShareableHandle(&fd, memory, posix_fd, 0));
+    say("right: request the handle type at creation");
+  });
+
+  step("[2] Send the number of the file descriptor");
+  // It is the number of an entry in the table of one process. In another it is nothing, or something else.
+  in_two_processes(
+      [](const Granule& granule, int peer) {
+        const int fd = exported_as_500(granule, 42);
+        send_number(peer, fd);
+      },
+      [](const Granule& granule, int peer) {
+        CUmemGenericAllocationHandle memory;
+        const int number = receive_number(peer);
+        REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&memory, by_value(number), posix_fd));
+        exported_as_500(granule, 7);  // now the number is that of an export, and no call fails
+        const int found = value_in(map_with_access(granule, number));
+        EXPECT(found == 7, "the number led to %d", found);
+        say("no error: its own memory, which holds %d, not the exporter's 42", found);
+      });
+  in_two_processes(
+      [](const Granule& granule, int peer) {
+        const int fd = exported_as_500(granule, 42);
+        send_fd(peer, fd);
+      },
+      [](const Granule& granule, int peer) {
+        const int fd = receive_fd(peer);
+        const int found = value_in(map_with_access(granule, fd));
+        EXPECT(found == 42, "the file descriptor led to %d", found);
+        say("right: send_fd, with SCM_RIGHTS, leads to the %d", found);
+      });
+
+  step("[3] Pass the address of the file descriptor");
   // For a fabric handle the address is right. A file descriptor goes by value, in the guise of a pointer.
   in_a_process(start, [](Granule granule) {
     CUmemGenericAllocationHandle memory;
@@ -151,70 +216,51 @@ int main(int argc, char** argv) {
     say("right: the file descriptor itself, cast to a pointer");
   });
 
-  step("[2] Send the number of the file descriptor");
-  // It is the number of an entry in the table of one process. In another it is nothing, or something else.
-  in_two_processes(
-      [](const Granule& granule, int socket) {
-        const int fd = exported_as_500(granule, 42);
-        send_number(socket, fd);
-      },
-      [](const Granule& granule, int socket) {
-        CUmemGenericAllocationHandle memory;
-        const int number = receive_number(socket);
-        REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&memory, by_value(number), posix_fd));
-        exported_as_500(granule, 7);  // now the number is that of an export, and no call fails
-        const int found = value_in(map_with_access(granule, number));
-        EXPECT(found == 7, "the number led to %d", found);
-        say("no error: its own memory, which holds %d, not the exporter's 42", found);
-      });
-  in_two_processes(
-      [](const Granule& granule, int socket) {
-        const int fd = exported_as_500(granule, 42);
-        send_fd(socket, fd);
-      },
-      [](const Granule& granule, int socket) {
-        const int fd = receive_fd(socket);
-        const int found = value_in(map_with_access(granule, fd));
-        EXPECT(found == 42, "the file descriptor led to %d", found);
-        say("right: send_fd, by SCM_RIGHTS, leads to the %d", found);
-      });
-
-  step("[3] Take the exporter's access for granted");
+  step("[4] Expect access to travel");
   // What travels is memory. The mapping in this process is its own, and starts with no access.
   in_an_importer([](const Granule& granule, int fd) {
     int* const data = map_import(granule, fd);
-    store<<<1, 1>>>(data, 42);
+    fill<<<1, 1>>>(data, 1, 42);
     CHECK(cudaGetLastError());
     REFUSED(cudaErrorIllegalAddress, cudaDeviceSynchronize());
   });
   in_an_importer([](const Granule& granule, int fd) {
     int* const data = map_import(granule, fd);
     CHECK(cuMemSetAccess(reinterpret_cast<CUdeviceptr>(data), granule.size, &granule.descriptor, 1));
-    store<<<1, 1>>>(data, 42);
+    fill<<<1, 1>>>(data, 1, 42);
     CHECK(cudaGetLastError());
     EXPECT(value_in(data) == 42, "the kernel left %d", value_in(data));
-    say("right: the importer lets GPU 0 in, too; its kernel stored 42");
+    say("right: the importer lets GPU 0 in, too; its kernel wrote 42");
   });
 
-  step("[4] Export what cannot be exported");
-  // Only memory that was created for it, only by the process that created it, and only by the calls of this lesson.
-  in_a_process(start, [](Granule granule) {
-    CUmemGenericAllocationHandle plain, imported, again;
+  step("[5] Export what was imported");
+  // Only the process that created memory may export it, and only with the calls of this lesson.
+  in_an_importer([](const Granule& granule, int fd) {
+    CUmemGenericAllocationHandle imported, passed_on;
     cudaIpcMemHandle_t older;
-    int fd = exported(granule), second;
+    int again;
     CHECK(cuMemImportFromShareableHandle(&imported, by_value(fd), posix_fd));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&again, imported, posix_fd, 0));
     int* const data = map_import(granule, fd);
     REFUSED(cudaErrorInvalidValue, cudaIpcGetMemHandle(&older, data));
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&second, imported, posix_fd, 0));
-    CHECK(cuMemImportFromShareableHandle(&again, by_value(fd), posix_fd));
+    CHECK(cuMemImportFromShareableHandle(&passed_on, by_value(fd), posix_fd));
     say("right: hand on the file descriptor, which can be imported again");
-    granule.properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
-    CHECK(cuMemCreate(&plain, granule.size, &granule.properties, 0));
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, plain, posix_fd, 0));
-    granule.properties.requestedHandleTypes = posix_fd;
-    CHECK(cuMemCreate(&plain, granule.size, &granule.properties, 0));
-    CHECK(cuMemExportToShareableHandle(&fd, plain, posix_fd, 0));
-    say("right: request the handle type at creation");
+  });
+
+  step("[6] Leave room for a second file descriptor");
+  // CMSG_SPACE is rounded up: there is room for two. The second is open, too, and nobody knows its number.
+  with_two_descriptors([](int peer) {
+    const long before = open_descriptors();
+    close(receive_fd(peer, CMSG_SPACE(sizeof(int))));
+    EXPECT(open_descriptors() == before + 1, "%ld are open", open_descriptors() - before);
+    say("no error: one is closed, and another is still open");
+  });
+  with_two_descriptors([](int peer) {
+    bool lost = false;
+    const long before = open_descriptors();
+    close(receive_fd(peer, CMSG_LEN(sizeof(int)), &lost));
+    EXPECT(lost && open_descriptors() == before, "%ld are open", open_descriptors() - before);
+    say("right: CMSG_LEN; MSG_CTRUNC tells that one was lost, and none is open");
   });
 
   std::puts("OK");

@@ -260,9 +260,9 @@ static int work(int rank, int workers, long granules, int control, int previous,
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = gpu;
   properties.requestedHandleTypes = type;
-  size_t granularity;
-  CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  const size_t size = granules * granularity;
+  size_t granule;
+  CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  const size_t size = granules * granule;
   CUmemGenericAllocationHandle own, imported;
   CHECK(cuMemCreate(&own, size, &properties, 0));
   const CUdeviceptr own_address = map(own, size, properties.location);
@@ -277,7 +277,7 @@ static int work(int rank, int workers, long granules, int control, int previous,
   say("%zu KiB each, poisoned, sent as a file descriptor", size >> 10);
 
   step("[4] Import the memory of the previous worker");
-  const char* wrong = receive_message(previous, SENT, &offer, &fd, granularity);
+  const char* wrong = receive_message(previous, SENT, &offer, &fd, granule);
   EXPECT(!wrong, "worker %d %s", (rank + workers - 1) % workers, wrong);
   int home = -1;  // the GPU of that memory, by its number in this process
   for (CUdevice each = 0; each < gpus; ++each) {

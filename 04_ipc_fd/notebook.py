@@ -3,14 +3,14 @@
 # %% [0]
 import os
 
-from by_hand import FILE_DESCRIPTOR, Kernels, Process, counting, cu, map_for, ok, read, receive_memory, use
+from by_hand import FILE_DESCRIPTOR, Kernels, Process, cu, map_for, ok, read, receive_memory, use
 
 # %% [1]
-# This notebook will be the importer. The exporter is a process of its own, to which you send lines: `exporter.run`.
-# (It's a new Python, not a `fork`, so it doesn't matter what this one has called.)
+# This notebook will be the new server, the importer. Where's the old one? It's a process of its own, to which you send
+# lines: `exporter.run`. (It's a new Python, not a `fork`, so it doesn't matter what this one has called.)
 exporter = Process()
 exporter.run("import os; print('the exporter is process', os.getpid())")
-# %% [2]
+# %% [1]
 # Memory that may leave. In the picture, which process has its handle?
 exporter.run("""
 use(0)
@@ -19,61 +19,65 @@ size = ok(cu.cuMemGetAllocationGranularity(properties, GRANULE))
 memory = ok(cu.cuMemCreate(size, properties, 0))
 address = map_for(0, memory, size)
 """)
-# %% [2]
-# First the numbers, then the news of them: the copy is done when the call returns.
+# %% [1]
+# First the weights, then the news of them: the copy is done when the call returns. What is in row 7?
 exporter.run("""
 write(address, counting(0, size // 4))
-print(read(address, 5))
+print(read(address, 10))
 """)
-# %% [3] refused
+# %% [1] refused
 # What if you forget to say it at creation? Try it with other memory:
 exporter.run("""
 other = ok(cu.cuMemCreate(size, memory_on(0), 0))
 print(cu.cuMemExportToShareableHandle(other, FILE_DESCRIPTOR, 0)[0])
 ok(cu.cuMemRelease(other))
 """)
-# %% [3]
+# %% [2]
 # Export the right one, send it, and close the exporter's own entry. What keeps the memory for the importer now?
 exporter.run("""
 import os
 descriptor = int(ok(cu.cuMemExportToShareableHandle(memory, FILE_DESCRIPTOR, 0)))
-print("here it is file descriptor", descriptor)
+print("old server: file descriptor", descriptor)
 send_memory(socket, descriptor, size)
 os.close(descriptor)
 """)
-# %% [4]
+# %% [2]
 # The message does. Receive it: the same number as over there?
 descriptor, size = receive_memory(exporter.socket)
-f"here it is file descriptor {descriptor}, for {size >> 10} KiB"
-# %% [4]
+f"new server: file descriptor {descriptor}, for {size >> 20} MiB"
+# %% [3]
 # A number of this process's own. Make it a handle. How many boxes will there be, how many handles?
 use(0)
 memory = ok(cu.cuMemImportFromShareableHandle(descriptor, FILE_DESCRIPTOR))
-# %% [5]
+# %% [3]
 # Map it here. Will it have the same address as over there?
 address = map_for(0, memory, size)
 exporter.run("print(hex(address))")
 hex(address)
-# %% [5]
-# Add 1 to every number, by a kernel of this process. Then wait, before you tell anybody.
+# %% [3]
+# Correct a weight, with a kernel of this process. Then wait, before you tell anybody. Why?
 kernels = Kernels("ipc_fd")
-kernels.add_one(size // 4 // 256, 256, address)
+kernels.fill(1, 1, address + 7 * 4, 1, 700)
 ok(cu.cuCtxSynchronize())
-# %% [6]
+# %% [3]
 # Has the exporter a copy, or the same memory?
 exporter.run("""
-assert read(address, size // 4) == counting(1, size // 4)
-print(read(address, 5))
+assert read(address + 7 * 4, 1)[0] == 700
+print(read(address, 10))
 """)
-# %% [6]
+# %% [4]
 # The same. Now let the exporter go. What will be left in the picture?
 exporter.end()
-# %% [7]
+# %% [4]
 # The process that made the memory is gone. Is yours still there?
-assert read(address, size // 4) == counting(1, size // 4)
-read(address, 5)
-# %% [8]
-# It is. Now unmap it and release it. How much memory comes back?
+kernels.look_up(1, 1, address, 7)
+assert read(kernels.variable("answer"), 1)[0] == 700
+read(address, 10)
+# %% [5] refused
+# It is. Tomorrow you'll be the old server. Can you export what you've imported?
+cu.cuMemExportToShareableHandle(memory, FILE_DESCRIPTOR, 0)[0]
+# %% [5]
+# You can't: keep the descriptor, and send that. Now unmap the memory and release it. How much memory comes back?
 
 
 def free_memory():
@@ -85,7 +89,7 @@ ok(cu.cuMemUnmap(address, size))
 ok(cu.cuMemRelease(memory))
 ok(cu.cuMemAddressFree(address, size))
 f"{free_memory() - before} bytes came back"
-# %% [8]
+# %% [5]
 # Nothing! Who holds it? Look for the last thing that you haven't given back.
 os.close(descriptor)
 assert free_memory() - before == size
