@@ -95,9 +95,10 @@ static void add_deeds(Cases& cases) {
              plan = {"exporter", when, deed};
              const bool sent = plan.when != "before sendmsg";  // then the importer notices where it is next
              if (plan.deed == "stuck") return one_run(0, SIGALRM, "");
-             const bool heard = plan.when == "after recv";  // then the importer sends no more, and takes its status
-             if (plan.deed == "exited") return sent && !heard ? one_run(1, 0, "has ended") : one_run(3, 0, "");
-             one_run(1, 0, sent ? "the exporter " : plan.deed == "killed" ? "killed by signal 9" : "signal 11");
+             const bool heard = plan.when == "after recv";  // then the importer sends no more, and waits for its end
+             if (plan.deed == "exited" && !sent) return one_run(3, 0, "");
+             if (plan.deed == "exited") return one_run(1, 0, heard ? "has failed" : "has ended");
+             one_run(1, 0, sent ? "the old server " : plan.deed == "killed" ? "killed by signal 9" : "signal 11");
            }});
   for (const char* when : {"before recvmsg", "after recvmsg", "before send", "after send"})
     for (const char* deed : {"killed", "crashed", "exited", "stuck"})
@@ -114,10 +115,9 @@ static void add_deeds(Cases& cases) {
 static void a_message() {
   Sockets s;
   const int fds = count_fds(), sent = new_memory();
-  send_memory(s.end[0], sent, 4096);
-  int fd = -1;
+  send_fd(s.end[0], sent, 4096);
   size_t size = 0;
-  receive_memory(s.end[1], &fd, &size);
+  const int fd = receive_fd(s.end[1], &size);
   VERIFY(size == 4096, "%zu", size);
   struct stat a, b;
   VERIFY(!fstat(sent, &a) && !fstat(fd, &b) && fd != sent, "%s", std::strerror(errno));
@@ -128,23 +128,53 @@ static void a_message() {
   VERIFY(count_fds() == fds, "%d more than before", count_fds() - fds);
 }
 
-// What came is no message of send_memory: the importer says so, and ends.
-static void no_memory(const std::function<void(int)>& send, const char* says = "no memory came") {
+// What came is no message of send_fd: the importer says so, and ends.
+static void no_fd(const char* says, const std::function<void(int)>& send) {
   in_a_child(
       [&] {
         Sockets s;
-        int fd;
         size_t size;
         send(s.end[0]);
-        receive_memory(s.end[1], &fd, &size);
+        receive_fd(s.end[1], &size);
       },
       1, says);
+}
+
+// The peer has gone: no message, and no error.
+static void the_end() {
+  Sockets s;
+  size_t size;
+  shutdown(s.end[0], SHUT_RDWR);
+  VERIFY(receive_fd(s.end[1], &size) == -1, "a descriptor of a peer that has ended");
+}
+
+// A signal comes while it waits, and then the message does.
+static void a_signal() {
+  Sockets s;
+  struct sigaction noted = {};  // without SA_RESTART: the call is interrupted
+  noted.sa_handler = [](int) {};
+  sigaction(SIGALRM, &noted, nullptr);
+  const timeval none = {};
+  setsockopt(s.end[1], SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+  const pid_t waiting = getpid(), child = fork();
+  if (child == 0) {
+    usleep(200000);
+    kill(waiting, SIGALRM);
+    usleep(200000);
+    send_fd(s.end[0], new_memory(), 4096);
+    _exit(0);
+  }
+  size_t size = 0;
+  const int fd = receive_fd(s.end[1], &size);
+  VERIFY(fd >= 0 && size == 4096, "%d, %zu", fd, size);
+  close(fd);
+  wait_for(child);
 }
 
 int main(int argc, char** argv) {
   const size_t size = 4096;
   Cases cases;
-  cases.push_back({"run.well", [] { one_run(0, 0, "2048 KiB returned"); }});
+  cases.push_back({"run.well", [] { one_run(0, 0, "2 MiB returned"); }});
   cases.push_back({"run.no_gpu", [] { one_run(77, 0, "SKIP: ", [] { setenv("CUDA_VISIBLE_DEVICES", "-1", 1); }); }});
   cases.push_back({"run.no_fds", [] {
                      one_run(1, 0, "Too many open files", [] {
@@ -157,18 +187,30 @@ int main(int argc, char** argv) {
   cases.push_back(
       {"run.sigchld_ignored", [] { one_run(1, 0, "No child processes", [] { std::signal(SIGCHLD, SIG_IGN); }); }});
   cases.push_back({"message.right", a_message});
-  cases.push_back({"message.no_fd", [&] { no_memory([&](int s) { send_raw(s, &size, sizeof size, {}); }); }});
-  cases.push_back({"message.half", [&] { no_memory([&](int s) { send_raw(s, &size, 4, {new_memory()}); }); }});
-  cases.push_back({"message.none_in_time", [] { no_memory([](int) {}, "temporarily unavailable"); }});
-  cases.push_back({"message.end", [] {  // and no exporter of which to say how it ended
-                     no_memory([](int s) { shutdown(s, SHUT_RDWR); }, "No child processes");
+  cases.push_back({"message.no_fd",
+                   [&] { no_fd("no file descriptor came", [&](int s) { send_raw(s, &size, sizeof size, {}); }); }});
+  cases.push_back({"message.two_fds", [&] {
+                     no_fd("a descriptor was lost",
+                           [&](int s) { send_raw(s, &size, sizeof size, {new_memory(), new_memory()}); });
                    }});
+  cases.push_back({"message.no_room_for_an_fd", [&] {
+                     no_fd("a descriptor was lost", [&](int s) {
+                       send_raw(s, &size, sizeof size, {new_memory()});
+                       const rlimit none = {rlim_t(count_fds()), rlim_t(count_fds())};
+                       while (dup(0) >= 0) setrlimit(RLIMIT_NOFILE, &none);
+                     });
+                   }});
+  cases.push_back(
+      {"message.half", [&] { no_fd("another size", [&](int s) { send_raw(s, &size, 4, {new_memory()}); }); }});
+  cases.push_back({"message.none_in_time", [] { no_fd("temporarily unavailable", [](int) {}); }});
+  cases.push_back({"message.end", the_end});
+  cases.push_back({"message.after_a_signal", a_signal});
   cases.push_back({"message.nobody_listens", [] {
                      in_a_child(
                          [] {
                            Sockets s;
                            close(s.end[1]);
-                           send_memory(s.end[0], 0, 4096);
+                           send_fd(s.end[0], 0, 4096);
                          },
                          1, "Broken pipe");
                    }});

@@ -42,12 +42,12 @@ def skip_without(is_whole, texts):
 
 MULTIMEM = {  # of each kernel of lesson 06: all that orders or is shared
     "fill": [],
-    "broadcast": [r"multimem\.st\.relaxed\.sys\.global\.b32"],  # of multicast, and of one_process_a_gpu
+    "broadcast": [r"multimem\.st\.relaxed\.sys\.global\.b32"],  # of one_process_a_gpu
     "all_reduce": [
-        r"multimem\.ld_reduce\.relaxed\.sys\.global\.add\.u32",
+        r"multimem\.ld_reduce\.relaxed\.sys\.global\.add\.s32",
         r"multimem\.st\.relaxed\.sys\.global\.b32",
     ],
-    "arrive": [r"multimem\.red\.relaxed\.sys\.global\.add\.u32"],
+    "arrive": [r"multimem\.red\.relaxed\.sys\.global\.add\.s32"],
     "normalise": [
         r"fence\.proxy\.alias",  # the sum, by who wrote it: from its own address to the multicast address
         r"multimem\.red\.release\.sys\.global\.add\.u32",
@@ -88,11 +88,13 @@ def test_multicast_has_its_instructions(program):
 
 def test_aliasing_has_its_fences():
     load, store = r"ld\.global\.[bu]32", r"st\.global\.[bu]32"  # not ld.global.nc, which may be stale for good
-    texts, memory = modules("aliasing"), r"(ld|st)\.(?!param)|fence|membar|atom|red\."
+    barrier, fence = r"bar(rier)?\.sync.*", r"fence\.proxy\.alias"
+    texts, memory = modules("aliasing"), r"(ld|st)\.(?!param)|fence|membar|atom|red\.|bar"
     for text in texts.values():
         for kernel, wanted in {
-            "correct": [load, store, load, store],
-            "correct_with_fence": [load, store, r"fence\.proxy\.alias", load, store],
+            "write_and_read": [load, store, load, store],
+            "calibrate": [load, store, barrier, load, store],
+            "watch": [r"ld\.acquire\.sys\.(global\.)?[bu]32", fence, load, store],
         }.items():
             got = [name for name in instructions(text, kernel) if re.match(memory, name)]
             assert are(got, wanted), f"{kernel} has {got}, not {wanted}"

@@ -33,7 +33,7 @@ from vmmsim.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SECTION = re.compile(r"^== (.*)\n((?:(?!^== ).*\n)*)", re.MULTILINE)
-COMMENT = (
+COMMENT = "# What the program prints with each of the page's changes; simulated where the line below a title says so.\n"
     "# What the program prints with each of the page's changes, on one GPU unless the line below a title says else.\n"
 )
 LIMIT = 60  # seconds

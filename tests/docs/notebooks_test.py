@@ -134,7 +134,7 @@ def check_part(lesson, lines, first, last):
     if not banner.match(lines[first - 1]):
         fail(f"{lesson}: line {first} is no banner")
     part, after = lines[first:last], "\n".join(lines[last:]).lstrip()
-    if any(map(banner.match, part)) or not (banner.match(after) or re.match(r'std::puts\("OK|}', after)):
+    if any(map(banner.match, part)) or not (banner.match(after) or re.match(r'std::puts\("OK|return 0;|}', after)):
         fail(f"{lesson}: lines {first} to {last} are not the part of one step")
 
 

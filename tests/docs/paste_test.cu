@@ -228,58 +228,73 @@ static void expect_noticed_launch() {
 static void expect_growth() {
   const size_t chunk = 4 << 20;
   GrowableBuffer buffer;
-  CHECK(buffer.reserve(0, 1, 0));
-  EXPECT(buffer.chunk > 0 && buffer.reserved == buffer.chunk, "a chunk of %zu bytes", buffer.chunk);  // one granule
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  for (const size_t bytes : {size_t(0), size_t(-1)}) {
+    REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(properties, 3 * chunk, bytes));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(properties, bytes, chunk));
+  }
+  CHECK(buffer.reserve(properties, 1, chunk));
+  EXPECT(buffer.reserved == chunk, "%zu bytes are reserved", buffer.reserved);
   CHECK(buffer.destroy());
-  CHECK(buffer.reserve(0, 3 * chunk, chunk));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(0, 3 * chunk, chunk));  // it would lose the first reservation
+  CHECK(buffer.reserve(properties, 3 * chunk, chunk));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(properties, 3 * chunk, chunk));  // it would lose the first one
   CHECK(buffer.grow(1));
-  store(buffer.base, 7);
+  store(buffer.address, 7);
   CHECK(buffer.grow(chunk + 1));
-  store(buffer.base + chunk, 8);
-  EXPECT(load(buffer.base) == 7 && load(buffer.base + chunk) == 8, "%d and %d", load(buffer.base),
-         load(buffer.base + chunk));
-  REFUSED(CUDA_ERROR_OUT_OF_MEMORY, buffer.grow(3 * chunk + 1));  // beyond the reservation
+  store(buffer.address + chunk, 8);
+  EXPECT(load(buffer.address) == 7 && load(buffer.address + chunk) == 8, "%d and %d", load(buffer.address),
+         load(buffer.address + chunk));
+  REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.grow(3 * chunk + 1));  // beyond the reservation
   CHECK(buffer.grow(chunk));                                      // it is larger
   CHECK(buffer.shrink(size_t(-1)));                               // and smaller
   EXPECT(buffer.size == 2 * chunk, "%zu bytes", buffer.size);
   CHECK(buffer.shrink(1));
-  EXPECT(buffer.size == chunk && load(buffer.base) == 7, "%zu bytes, the first word %d", buffer.size,
-         load(buffer.base));
+  EXPECT(buffer.size == chunk && load(buffer.address) == 7, "%zu bytes, the first word %d", buffer.size,
+         load(buffer.address));
   CHECK(buffer.destroy());
   CHECK(buffer.destroy());  // of nothing
 
   // Memory runs out half-way: one such chunk fits, and two do not.
   const size_t before = free_memory();
-  CHECK(buffer.reserve(0, 2 * before, before / 5 * 3));
+  CHECK(buffer.reserve(properties, 2 * before, before / 5 * 3 / chunk * chunk));
   REFUSED(CUDA_ERROR_OUT_OF_MEMORY, buffer.grow(2 * buffer.chunk));
   EXPECT(buffer.size == 0 && free_memory() == before, "%zu bytes are left", before - free_memory());
   CHECK(buffer.grow(buffer.chunk));
   CHECK(buffer.destroy());
 
-  // Each call of a growth by two chunks fails. It does not tell of cuMemRelease.
-  CHECK(buffer.reserve(0, 3 * chunk, chunk));
+  // Each call of a growth by two chunks fails.
+  CHECK(buffer.reserve(properties, 3 * chunk, chunk));
   CHECK(buffer.grow(1));
-  store(buffer.base, 7);
+  store(buffer.address, 7);
   bool done = false;
   for (failing = 1; !done; ++failing) {
     calls = 0;
     const CUresult result = buffer.grow(3 * chunk);
     done = calls < failing;
-    const bool expected = done || strcmp(failed_call, "cuMemRelease") == 0;
-    EXPECT(expected == (result == CUDA_SUCCESS), "%s failed, and it returns %s", failed_call, check::name(result));
-    EXPECT(buffer.size == (expected ? 3 * chunk : chunk) && handles == 0, "%zu bytes, %d handles", buffer.size,
-           int(handles));
+    EXPECT(done == (result == CUDA_SUCCESS), "%s failed, and it returns %s", failed_call, check::name(result));
+    EXPECT(buffer.size == (done ? 3 * chunk : chunk) && buffer.mapped == buffer.size && handles == 0,
+           "%zu bytes, %zu mapped, %d handles", buffer.size, buffer.mapped, int(handles));
     calls = failing;  // and no other
     CHECK(buffer.shrink(chunk));
-    EXPECT(load(buffer.base) == 7, "%d", load(buffer.base));
+    EXPECT(load(buffer.address) == 7, "%d", load(buffer.address));
   }
   EXPECT(failing - 2 == 7, "%d calls failed", failing - 2);
-  // Its undo fails too: size tells what is mapped, so that destroy can give it back.
-  calls = 0, failing = 7, unmaps_fail = true;  // cuMemSetAccess
-  REFUSED(CUDA_ERROR_UNKNOWN, buffer.grow(3 * chunk));
-  EXPECT(buffer.size == 3 * chunk, "%zu bytes", buffer.size);
-  failing = 0;
+  // Its undo fails too: size stays, and mapped tells what is left. The next growth opens it, and destroy gives it back.
+  for (const bool grows : {true, false}) {
+    calls = 0, failing = 7, unmaps_fail = true;  // cuMemSetAccess
+    REFUSED(CUDA_ERROR_UNKNOWN, buffer.grow(3 * chunk));
+    EXPECT(buffer.size == chunk && buffer.mapped == 3 * chunk, "%zu bytes, %zu mapped", buffer.size, buffer.mapped);
+    failing = 0;
+    if (grows) {
+      CHECK(buffer.grow(2 * chunk));
+      store(buffer.address + 2 * chunk, 9);
+      EXPECT(buffer.size == 3 * chunk && load(buffer.address + 2 * chunk) == 9, "%zu bytes", buffer.size);
+      unmaps_fail = false;
+      CHECK(buffer.shrink(chunk));
+    }
+  }
   REFUSED(CUDA_ERROR_UNKNOWN, buffer.destroy());
   unmaps_fail = false;
   CHECK(buffer.destroy());

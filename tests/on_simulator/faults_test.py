@@ -70,7 +70,8 @@ def places(program):
         assert as_wanted(program_config(program).get("on_stderr", ""), errors), errors
         lines = [json.loads(line) for line in trace.read().decode().splitlines()]
     counts, first, answers = collections.Counter(), {}, collections.defaultdict(set)
-    for line in filter(lambda line: line["result"], lines):  # calls of CUDA: close and exit have no result
+    # Calls of CUDA: close and exit have no result, and what the compiler calls, such as __cudaInitModule, cannot fail.
+    for line in (line for line in lines if line["result"] and not line["call"].startswith("__")):
         counts[line["call"]] += 1
         answers[line["call"]].add(line["result"])
         first.setdefault((line["call"], line["callers"][0]), counts[line["call"]])
