@@ -26,8 +26,8 @@ static const char usage[] =
 static long repeats = 3, quiet_ms = 40;
 
 using Handles = std::vector<CUmemGenericAllocationHandle>;
-static CUmemAllocationProp memory;  // the properties of every chunk
-static CUmemAccessDesc access;      // the device that gets access, and the right; step 1 sets both
+static CUmemAllocationProp properties;  // of every chunk
+static CUmemAccessDesc access;          // the device that gets access, and the right; step 1 sets both
 
 // The milliseconds since the last lap of this clock. Begins a new lap.
 static double lap(double* clock) {
@@ -53,35 +53,35 @@ struct Parts {
 
 // Maps the chunks from `from` to `to`, and grants access to all of them with one call. A chunk that has a handle in the
 // list, from an earlier growth, is mapped again. For any other, memory is created, and its handle joins the list.
-static void grow(CUdeviceptr base, size_t from, size_t to, size_t chunk, Handles* handles, Parts* parts) {
+static void grow(CUdeviceptr address, size_t from, size_t to, size_t chunk, Handles* handles, Parts* parts) {
   double clock = milliseconds();
   for (size_t at = from; at < to; at += chunk) {
     if (handles->size() == at / chunk) {
       handles->push_back(0);
-      CHECK(cuMemCreate(&handles->back(), chunk, &memory, 0));
+      CHECK(cuMemCreate(&handles->back(), chunk, &properties, 0));
     }
     parts->create += lap(&clock);
-    CHECK(cuMemMap(base + at, chunk, 0, (*handles)[at / chunk], 0));
+    CHECK(cuMemMap(address + at, chunk, 0, (*handles)[at / chunk], 0));
     parts->map += lap(&clock);
   }
-  if (to > from) CHECK(cuMemSetAccess(base + from, to - from, &access, 1));
+  if (to > from) CHECK(cuMemSetAccess(address + from, to - from, &access, 1));
   parts->open += lap(&clock);
 }
 static void release(Handles* handles) {
-  for (const CUmemGenericAllocationHandle handle : *handles) CHECK(cuMemRelease(handle));
+  for (const CUmemGenericAllocationHandle memory : *handles) CHECK(cuMemRelease(memory));
   handles->clear();
 }
 
 // Grows by one chunk at a time, fills the memory if asked to, and unmaps it. The handles keep the memory.
 static Parts grow_and_unmap(size_t last, size_t chunk, Handles* handles, bool touch) {
   Parts parts;
-  CUdeviceptr base;
-  CHECK(cuMemAddressReserve(&base, last, 0, 0, 0));
-  for (size_t at = 0; at < last; at += chunk) grow(base, at, at + chunk, chunk, handles, &parts);
-  if (touch) fill(base, 0, last, std::random_device()());
+  CUdeviceptr address;
+  CHECK(cuMemAddressReserve(&address, last, 0, 0, 0));
+  for (size_t at = 0; at < last; at += chunk) grow(address, at, at + chunk, chunk, handles, &parts);
+  if (touch) fill(address, 0, last, std::random_device()());
   CHECK(cudaDeviceSynchronize());
-  CHECK(cuMemUnmap(base, last));
-  CHECK(cuMemAddressFree(base, last));
+  CHECK(cuMemUnmap(address, last));
+  CHECK(cuMemAddressFree(address, last));
   return parts;
 }
 
@@ -199,11 +199,11 @@ int main(int argc, char** argv) {
   step("[1] Use everything once");
   // Kernels and the pool of cudaMallocAsync take memory when they are first used: before free memory is counted.
   size_t granule;
-  memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  memory.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  access.location = memory.location;
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location = properties.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  CHECK(cuMemGetAllocationGranularity(&granule, &memory, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
+  CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
   const size_t by = size_t(step_mib) << 20, chunk = round_up(chunk_mib ? size_t(chunk_mib) << 20 : by, granule);
   const size_t last = round_up(size_t(final_mib) << 20, chunk), room = size_t(512) << 20;
   REQUIRE(free_memory() >= 3 * last + room, "less than %zu MiB of GPU memory are free; choose a smaller --final-mib",
