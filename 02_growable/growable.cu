@@ -3,148 +3,148 @@
 // Build it alone:  nvcc -std=c++17 growable.cu -o growable -lcuda
 #include "../common/check.h"
 
-// The buffer. It needs <cuda.h>, and nothing else of this file: paste it, down to "The buffer ends".
-// Not thread-safe. No destructor: it would have to stop the whole GPU first, and could not report an error.
+// The buffer. It needs only <cuda.h>. Sizes are in bytes. Not thread-safe, and nothing in it waits for the GPU.
 struct GrowableBuffer {
-  CUdeviceptr base = 0;             // its first address, which never changes
-  size_t reserved = 0;              // bytes of addresses from there on
-  size_t size = 0;                  // bytes that have memory; the next chunk comes after them
-  size_t chunk = 0;                 // bytes of one allocation
-  CUmemAllocationProp memory = {};  // where the memory is: on this GPU
-  CUmemAccessDesc access = {};      // who may use it: this GPU, to read and write
+  CUdeviceptr address = 0;              // of the first byte, which never changes
+  size_t reserved = 0;                  // how far the addresses reach
+  size_t mapped = 0;                    // how far there is memory
+  size_t size = 0;                      // how far the GPU may use it
+  size_t chunk = 0;                     // size of one allocation
+  CUmemAllocationProp properties = {};  // what kind of memory, and on which GPU
 
-  // All return CUDA_SUCCESS or an error. A growth that fails changes nothing.
-  CUresult reserve(CUdevice gpu, size_t max_bytes, size_t chunk_bytes);
-  CUresult grow(size_t wanted);    // to at least `wanted` bytes
-  CUresult shrink(size_t wanted);  // to as few chunks as hold `wanted` bytes
-  CUresult destroy();              // gives everything back
-  CUresult add_chunk();            // what grow is made of
-
+  GrowableBuffer& operator=(GrowableBuffer&&) = delete;  // forbids copies as well: two would free the same memory
   static size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-  GrowableBuffer& operator=(GrowableBuffer&&) = delete;  // no copies: two would free the same memory
+
+  // Takes addresses for `max_size` bytes or more, and no memory yet. A chunk has to be a multiple of the granule.
+  CUresult reserve(const CUmemAllocationProp& kind, size_t max_size, size_t chunk_size) {
+    if (reserved > 0 || chunk_size == 0) return CUDA_ERROR_INVALID_VALUE;
+    properties = kind;
+    chunk = chunk_size;
+    const CUresult result = cuMemAddressReserve(&address, round_up(max_size, chunk), 0, 0, 0);
+    if (result == CUDA_SUCCESS) reserved = round_up(max_size, chunk);
+    return result;
+  }
+
+  CUresult add_chunk() {  // which the GPU may not use yet
+    CUmemGenericAllocationHandle memory;
+    CUresult result = cuMemCreate(&memory, chunk, &properties, 0);
+    if (result != CUDA_SUCCESS) return result;
+    result = cuMemMap(address + mapped, chunk, 0, memory, 0);
+    if (result == CUDA_SUCCESS) mapped += chunk;
+    const CUresult released = cuMemRelease(memory);  // whether it was mapped or not
+    return result != CUDA_SUCCESS ? result : released;
+  }
+
+  // To `wanted` bytes or more, or not at all. OUT_OF_MEMORY: the GPU is full. INVALID_VALUE: you reserved too little.
+  CUresult grow(size_t wanted) {
+    if (wanted > reserved) return CUDA_ERROR_INVALID_VALUE;
+    if (wanted <= size) return CUDA_SUCCESS;
+    const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUresult result = CUDA_SUCCESS;
+    while (result == CUDA_SUCCESS && mapped < wanted) result = add_chunk();
+    if (result == CUDA_SUCCESS) result = cuMemSetAccess(address + size, mapped - size, &access, 1);
+    if (result == CUDA_SUCCESS) size = mapped;
+    else shrink(size);  // as if nothing had happened; an error of this one would hide the first
+    return result;
+  }
+
+  // To as few chunks as hold `wanted` bytes. First wait for all work that uses the others!
+  CUresult shrink(size_t wanted) {
+    const size_t kept = wanted < mapped ? round_up(wanted, chunk) : mapped;
+    const CUresult result = kept < mapped ? cuMemUnmap(address + kept, mapped - kept) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS) mapped = kept;
+    if (size > mapped) size = mapped;
+    return result;
+  }
+
+  // Gives everything back; after an error, call it again. (A destructor could report none.)
+  CUresult destroy() {
+    CUresult result = shrink(0);
+    if (result == CUDA_SUCCESS && reserved > 0) result = cuMemAddressFree(address, reserved);
+    if (result == CUDA_SUCCESS) address = 0, reserved = 0;
+    return result;
+  }
 };
-
-inline CUresult GrowableBuffer::reserve(CUdevice gpu, size_t max_bytes, size_t chunk_bytes) {
-  if (reserved > 0) return CUDA_ERROR_INVALID_VALUE;  // it has its addresses already
-  memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  memory.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  memory.location.id = gpu;
-  access.location = memory.location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  size_t granule = 0;
-  CUresult result = cuMemGetAllocationGranularity(&granule, &memory, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-  if (result != CUDA_SUCCESS) return result;
-  chunk = round_up(chunk_bytes > 0 ? chunk_bytes : 1, granule);
-  const size_t bytes = round_up(max_bytes, chunk);
-  result = cuMemAddressReserve(&base, bytes, 0, 0, 0);
-  if (result == CUDA_SUCCESS) reserved = bytes;
-  return result;
-}
-
-inline CUresult GrowableBuffer::add_chunk() {
-  CUmemGenericAllocationHandle handle;
-  CUresult result = cuMemCreate(&handle, chunk, &memory, 0);  // memory, without an address
-  if (result != CUDA_SUCCESS) return result;
-  result = cuMemMap(base + size, chunk, 0, handle, 0);  // its address: after what is there
-  cuMemRelease(handle);  // the mapping keeps the memory; if cuMemMap failed, this frees it
-  if (result == CUDA_SUCCESS) size += chunk;
-  return result;
-}
-
-inline CUresult GrowableBuffer::grow(size_t wanted) {
-  if (wanted > reserved) return CUDA_ERROR_OUT_OF_MEMORY;  // more than you reserved
-  const size_t old_size = size;
-  CUresult result = CUDA_SUCCESS;
-  while (result == CUDA_SUCCESS && size < wanted) result = add_chunk();
-  if (result == CUDA_SUCCESS && size > old_size)  // the GPU may use all that is new
-    result = cuMemSetAccess(base + old_size, size - old_size, &access, 1);
-  if (result != CUDA_SUCCESS) shrink(old_size);  // as if nothing had happened
-  return result;
-}
-
-inline CUresult GrowableBuffer::shrink(size_t wanted) {
-  const size_t kept = wanted < size ? round_up(wanted, chunk) : size;
-  if (kept == size) return CUDA_SUCCESS;
-  const CUresult result = cuMemUnmap(base + kept, size - kept);
-  if (result == CUDA_SUCCESS) size = kept;
-  return result;
-}
-
-inline CUresult GrowableBuffer::destroy() {
-  CUresult result = shrink(0);
-  if (result == CUDA_SUCCESS && reserved > 0) result = cuMemAddressFree(base, reserved);
-  if (result == CUDA_SUCCESS) base = reserved = 0;
-  return result;
-}
 // The buffer ends.
 
+const size_t MiB = 1 << 20;
+const int few = 1000, many = 4000, most = 6000;  // requests
 struct Slot {
   int request;                     // whose slot it is
-  char state[8192 - sizeof(int)];  // what you keep for a request
+  char state[8192 - sizeof(int)];  // what we keep for that request
 };
-const int few = 1024, many = 4096;  // requests
-__device__ Slot* slot_of[many];     // the table: for each request a pointer to its slot
-__device__ int requests;            // how many there are
+__device__ Slot* table[most];  // for each request a pointer to its slot
+__device__ int lost;           // requests that don't find their slot
 
-// Gives each request from `first` on the next slot, and saves a pointer to it in the table.
-__global__ void admit(Slot* slots, int first) {
-  const int i = first + blockIdx.x * blockDim.x + threadIdx.x;
-  slot_of[i] = &slots[i];
-  slots[i].request = i;
+// Gives each request from `first` on a slot, and looks all of them up through the table.
+__global__ void serve(Slot* slots, int first) {
+  const int request = blockIdx.x * blockDim.x + threadIdx.x;
+  if (request >= first) {
+    slots[request].request = request;
+    table[request] = &slots[request];
+  }
+  if (table[request]->request != request) atomicAdd(&lost, 1);
 }
 
-// Each request must find itself, by the table and by `slots`; if one doesn't, the kernel ends with an error.
-__global__ void look_up(const Slot* slots) {
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < requests; i += gridDim.x * blockDim.x)
-    if (slot_of[i]->request != i || slots[i].request != i) __trap();
-}
-
-static void look_up_all(cudaGraphExec_t graph, int count) {  // count: how many requests there are now
-  CHECK(cudaMemcpyToSymbol(requests, &count, sizeof count));
-  CHECK(cudaGraphLaunch(graph, 0));
-  CHECK(cudaDeviceSynchronize());
-  say("the graph finds all %d requests", count);
+static void serve_all(CUdeviceptr address, size_t size, int first, int requests) {
+  serve<<<requests / 250, 250>>>(reinterpret_cast<Slot*>(address), first);
+  CHECK(cudaGetLastError());
+  int found;
+  CHECK(cudaMemcpyFromSymbol(&found, lost, sizeof found));  // waits for the kernel; if it faulted, this fails
+  EXPECT(found == 0, "%d of %d requests can't find their slot", found, requests);
+  say("%d requests in %zu MiB, and all find their slots", requests, size / MiB);
 }
 
 int main() {
   check::require_gpus(1);
   CHECK(cudaSetDevice(0));
-  step("[1] Reserve far more than you need");
+
+  step("[1] Grow in a loop");
+  CUmemAllocationProp properties = {CU_MEM_ALLOCATION_TYPE_PINNED};
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;  // GPU 0
+  const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  size_t granule;
+  CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+
+  const size_t reserved = 1024 * MiB;  // all that we could ever need
+  CUdeviceptr address;
+  CHECK(cuMemAddressReserve(&address, reserved, 0, 0, 0));
+  size_t size = 0;
+  for (int requests = few; requests <= many; requests += few) {
+    const size_t old_size = size;
+    for (; size < requests * sizeof(Slot); size += granule) {
+      CUmemGenericAllocationHandle memory;
+      CHECK(cuMemCreate(&memory, granule, &properties, 0));
+      CHECK(cuMemMap(address + size, granule, 0, memory, 0));  // right behind what is there
+      CHECK(cuMemRelease(memory));                             // the mapping keeps the memory
+    }
+    CHECK(cuMemSetAccess(address + old_size, size - old_size, &access, 1));
+    serve_all(address, size, requests - few, requests);
+  }
+  CHECK(cuMemUnmap(address, size));
+  CHECK(cuMemAddressFree(address, reserved));
+
+  step("[2] Make it a class");
   GrowableBuffer buffer;
-  CHECK(buffer.reserve(0, size_t(1) << 30, size_t(2) << 20));  // on GPU 0; 1 GiB; in chunks of 2 MiB
-  say("%zu MiB of addresses, and no memory yet; a chunk is %zu MiB", buffer.reserved >> 20, buffer.chunk >> 20);
-  step("[2] Grow");
-  CHECK(buffer.grow(few * sizeof(Slot)));
-  Slot* const slots = reinterpret_cast<Slot*>(buffer.base);
-  admit<<<few / 256, 256>>>(slots, 0);
-  CHECK(cudaGetLastError());
-  say("%d requests: %zu MiB", few, buffer.size >> 20);
-  cudaGraph_t captured;
-  cudaGraphExec_t graph;
-  CHECK(cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeGlobal));
-  look_up<<<few / 256, 256, 0, cudaStreamPerThread>>>(slots);
-  CHECK(cudaStreamEndCapture(cudaStreamPerThread, &captured));
-  CHECK(cudaGraphInstantiate(&graph, captured, 0));
+  CHECK(buffer.reserve(properties, reserved, granule));
   CHECK(buffer.grow(many * sizeof(Slot)));
-  admit<<<(many - few) / 256, 256>>>(slots, few);
-  CHECK(cudaGetLastError());
-  say("%d requests: %zu MiB", many, buffer.size >> 20);
-  look_up_all(graph, many);
+  serve_all(buffer.address, buffer.size, 0, many);
+
   step("[3] Fail half-way");
-  const CUdeviceptr fifth = buffer.base + buffer.size + 4 * buffer.chunk;
+  const CUdeviceptr half_way = buffer.address + 40 * MiB;  // of the growth from 32 MiB to 48
   CUmemGenericAllocationHandle obstacle;
-  CHECK(cuMemCreate(&obstacle, buffer.chunk, &buffer.memory, 0));
-  CHECK(cuMemMap(fifth, buffer.chunk, 0, obstacle, 0));  // in the way of the fifth new chunk
-  REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.grow(buffer.size + 8 * buffer.chunk));
-  say("still %zu MiB", buffer.size >> 20);
-  CHECK(cuMemUnmap(fifth, buffer.chunk));
+  CHECK(cuMemCreate(&obstacle, buffer.chunk, &properties, 0));
+  CHECK(cuMemMap(half_way, buffer.chunk, 0, obstacle, 0));  // in the way of the fifth new chunk
+  REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.grow(most * sizeof(Slot)));
+  say("still %zu MiB", buffer.size / MiB);
+  CHECK(cuMemUnmap(half_way, buffer.chunk));
   CHECK(cuMemRelease(obstacle));
-  CHECK(buffer.grow(buffer.size + 8 * buffer.chunk));  // the same once more
-  say("without the obstacle: %zu MiB", buffer.size >> 20);
+  CHECK(buffer.grow(most * sizeof(Slot)));  // the same call again
+  serve_all(buffer.address, buffer.size, many, most);
+
   step("[4] Shrink");
-  CHECK(buffer.shrink(few * sizeof(Slot)));  // look_up_all has waited: no kernel is running
-  say("%d requests: %zu MiB", few, buffer.size >> 20);
-  look_up_all(graph, few);
+  CHECK(buffer.shrink(few * sizeof(Slot)));  // serve_all has waited: nothing uses the other slots
+  serve_all(buffer.address, buffer.size, few, few);
   CHECK(buffer.destroy());
   std::puts("OK");
 }

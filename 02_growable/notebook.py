@@ -3,7 +3,7 @@
 # %% [0]
 import array
 
-from by_hand import GRANULE, Kernels, Refused, access_for, cu, memory_on, ok, use, write
+from by_hand import GRANULE, Kernels, Refused, access_for, cu, memory_on, ok, read, use, write
 
 # %% [1]
 # You reserve 1 GiB of addresses. The upper row of the picture below has a process's addresses, the lower one the memory
@@ -11,103 +11,145 @@ from by_hand import GRANULE, Kernels, Refused, access_for, cu, memory_on, ok, us
 use(0)
 MiB = 1 << 20
 properties, access = memory_on(0), access_for(0)
-chunk = ok(cu.cuMemGetAllocationGranularity(properties, GRANULE))
+granule = ok(cu.cuMemGetAllocationGranularity(properties, GRANULE))
 reserved, size = 1024 * MiB, 0
-base = int(ok(cu.cuMemAddressReserve(reserved, 0, 0, 0)))
+address = int(ok(cu.cuMemAddressReserve(reserved, 0, 0, 0)))
+# %% [1] refused
+# The design that you'd try first: create much memory once, and map only as much of it as you need. What does the driver
+# say?
+large = ok(cu.cuMemCreate(64 * MiB, properties, 0))
+try:
+    ok(cu.cuMemMap(address, granule, 0, large, 0))
+except Refused as error:
+    print(error)
+# %% [1]
+# An allocation is mapped whole or not at all. So give it back, and create one chunk. Map it, and release its handle at
+# once. Is the memory still there after that?
+ok(cu.cuMemRelease(large))
+memory = ok(cu.cuMemCreate(granule, properties, 0))
+ok(cu.cuMemMap(address + size, granule, 0, memory, 0))
+ok(cu.cuMemRelease(memory))
+size += granule
+# %% [1]
+# It is: the mapping keeps it. Now the same up to 8 MiB, for 1000 requests, whose slots have 8 KiB each. One call opens
+# all four chunks. What may GPU 0 do there before this call, and after it?
+few, many, most, slot = 1000, 4000, 6000, 8192  # requests, and bytes of one
+for at in range(size, 8 * MiB, granule):
+    memory = ok(cu.cuMemCreate(granule, properties, 0))
+    ok(cu.cuMemMap(address + at, granule, 0, memory, 0))
+    ok(cu.cuMemRelease(memory))
+size = 8 * MiB
+ok(cu.cuMemSetAccess(address, size, [access], 1))
+# %% [1]
+# Give each request its slot. `serve` also saves a pointer to each slot in a table on the GPU, and looks each request up
+# there. Then capture the same kernel into a CUDA graph, to look up those that there are. The graph keeps `address`, and
+# how many blocks there are. If the buffer had to move to grow, what would be wrong in the table, and what in the graph?
+#
+# <!-- listing: growable.cu serve -->
+kernels = Kernels("growable")
+lost = kernels.variable("lost")
+
+
+def serve_all(first, requests):
+    """Gives those from `first` on a slot, and looks all of them up."""
+    kernels.serve(requests // 250, 250, address, first)
+    return f"{read(lost, 1)[0]} of {requests} requests can't find their slot"
+
+
+print(serve_all(0, few))
+slot_7, slot_999 = address + 7 * slot, address + 999 * slot  # two pointers, as a library may have saved them
+stream = ok(cu.cuStreamCreate(cu.CUstream_flags.CU_STREAM_NON_BLOCKING))
+ok(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
+kernels.serve(few // 250, 250, address, few, stream=stream)
+graph = ok(cu.cuGraphInstantiate(ok(cu.cuStreamEndCapture(stream)), 0))
+# %% [1]
+# Now grow to three times the size, and open what is new. What will have moved in the picture? Look at *Pointers*, below
+# it and below the one before: which of them will change?
+old_size = size
+for at in range(size, 24 * MiB, granule):
+    memory = ok(cu.cuMemCreate(granule, properties, 0))
+    ok(cu.cuMemMap(address + at, granule, 0, memory, 0))
+    ok(cu.cuMemRelease(memory))
+size = 24 * MiB
+ok(cu.cuMemSetAccess(address + old_size, size - old_size, [access], 1))
+# %% [1]
+# Nothing has moved, and no pointer has changed. Give 2000 more requests their slots. Then spoil the last slot, and
+# launch the graph that was made for 1000 requests. Will it work? Will it notice?
+print(serve_all(few, 3000))
+write(address + 2999 * slot, array.array("i", [-1]))
+ok(cu.cuGraphLaunch(graph, stream))
+ok(cu.cuStreamSynchronize(stream))
+print(f"the graph finds that {read(lost, 1)[0]} are lost")
+print(serve_all(3000, 3000))
+# %% [1]
+# It works, because the address is as it was. But it has as many blocks as on the day when it was captured, so it looks
+# up the first 1000 and never comes to the last slot. A launch over all 3000 does. What must a kernel in a graph do to
+# find all requests that there are? Repair the slot, and the count.
+write(address + 2999 * slot, array.array("i", [2999]))
+write(lost, array.array("i", [0]))
+serve_all(3000, 3000)
 # %% [2]
-# One chunk: create it, map it, and release its handle at once. Is the memory still there after that?
-handle = ok(cu.cuMemCreate(chunk, properties, 0))
-ok(cu.cuMemMap(base + size, chunk, 0, handle, 0))
-ok(cu.cuMemRelease(handle))
-size += chunk
-# %% [2]
-# It is: the mapping holds it. Now the same in a loop, up to 8 MiB, which is 1024 slots of 8 KiB. At the end `grow`
-# opens all new chunks by one call. Who opens the chunk that was there before?
+# The two functions of the class, in Python. `mapped` says how far there is memory, and `size` how far GPU 0 may use it.
+# When do the two differ? Grow to 32 MiB with them. How often will each call be made?
+mapped = size
+
+
+def add_chunk():
+    global mapped
+    memory = ok(cu.cuMemCreate(granule, properties, 0))
+    result = cu.cuMemMap(address + mapped, granule, 0, memory, 0)
+    ok(cu.cuMemRelease(memory))  # before anybody asks whether it is mapped: if not, this frees it
+    ok(result)
+    mapped += granule
 
 
 def grow(wanted):
     """To at least so many bytes, or nothing changes. Call it before every request."""
     global size
     if wanted > reserved:
-        raise Refused("CUDA_ERROR_OUT_OF_MEMORY")  # more than you reserved
+        raise Refused("CUDA_ERROR_INVALID_VALUE")  # you reserved too little
     if wanted <= size:
         return
-    old_size = size
     try:
-        while size < wanted:
-            handle = ok(cu.cuMemCreate(chunk, properties, 0))
-            mapped = cu.cuMemMap(base + size, chunk, 0, handle, 0)
-            ok(cu.cuMemRelease(handle))  # before anybody asks whether it is mapped: if not, this frees it
-            ok(mapped)
-            size += chunk
-        ok(cu.cuMemSetAccess(base + old_size, size - old_size, [access], 1))
+        while mapped < wanted:
+            add_chunk()
+        ok(cu.cuMemSetAccess(address + size, mapped - size, [access], 1))
+        size = mapped
     except Refused:
-        shrink(old_size)
+        shrink(size)
         raise
 
 
 def shrink(wanted):
     """To as few chunks as hold so many bytes. No kernel may be at work there."""
-    global size
-    kept = (wanted + chunk - 1) // chunk * chunk
-    if kept < size:
-        ok(cu.cuMemUnmap(base + kept, size - kept))
-        size = kept
+    global mapped, size
+    kept = (wanted + granule - 1) // granule * granule
+    if kept < mapped:
+        ok(cu.cuMemUnmap(address + kept, mapped - kept))
+        mapped, size = kept, min(size, kept)
 
 
-few, many, slot = 1024, 4096, 8192
-slot_7, slot_1023 = base + 7 * slot, base + 1023 * slot  # two pointers, as a library may have saved them
-ok(cu.cuMemSetAccess(base, size, [access], 1))
-grow(few * slot)
-# %% [2]
-# Give 1024 requests a slot each. `admit` also saves a pointer to each slot, in a table on the GPU. Then capture the
-# kernel that looks all of them up into a CUDA graph. The graph keeps `base`, and how many threads there are. If the
-# buffer had to move to grow, what would be wrong in the table, and what in the graph?
-#
-# <!-- listing: growable.cu admit, look_up -->
-kernels = Kernels("growable")
-requests = kernels.variable("requests")
-kernels.admit(few // 256, 256, base, 0)
-stream = ok(cu.cuStreamCreate(cu.CUstream_flags.CU_STREAM_NON_BLOCKING))
-write(requests, array.array("i", [few]))
-ok(cu.cuCtxSynchronize())
-ok(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
-kernels.look_up(few // 256, 256, base, stream=stream)
-graph = ok(cu.cuGraphInstantiate(ok(cu.cuStreamEndCapture(stream)), 0))
-# %% [2]
-# Now grow to four times the size. What will have moved in the picture? Look at *Pointers*, below it and below the one
-# before: which of them will change?
 grow(many * slot)
+serve_all(3000, many)
 # %% [2]
-# Nothing has moved, and no pointer has changed. Admit the other 3072. The graph was made when they had no memory: will
-# it find them?
-
-
-def look_up_all(count):
-    write(requests, array.array("i", [count]))
-    ok(cu.cuGraphLaunch(graph, stream))
-    ok(cu.cuStreamSynchronize(stream))  # a request that isn't found ends the kernel with an error
-    return f"the graph finds all {count} requests"
-
-
-kernels.admit((many - few) // 256, 256, base, few)
-ok(cu.cuCtxSynchronize())
-look_up_all(many)
+# And if you ask for more than you have reserved: which call of the driver refuses that?
+try:
+    grow(reserved + 1)
+except Refused as error:
+    print(f"{error}, of grow itself, which called nobody: still {size // MiB} MiB")
 # %% [3]
 # Put an obstacle where the fifth new chunk would go, if you asked for eight. Which addresses does it take, and which
 # does it leave free?
-obstacle = ok(cu.cuMemCreate(chunk, properties, 0))
-fifth = base + size + 4 * chunk
-ok(cu.cuMemMap(fifth, chunk, 0, obstacle, 0))
+obstacle = ok(cu.cuMemCreate(granule, properties, 0))
+half_way = address + size + 4 * granule
+ok(cu.cuMemMap(half_way, granule, 0, obstacle, 0))
 # %% [3]
-# First without any undoing: four chunks by hand, and then the obstacle is in the way. `size` counts the four. What may
-# GPU 0 do there, and what does `grow` do if you now ask for as much as `size` says?
+# First without any undoing: four chunks by hand, and then the obstacle is in the way. Count the four, as one easily
+# might. What may GPU 0 do there, and what does `grow` do if you now ask for as much as `size` says?
 size_before = size
-while base + size < fifth:
-    handle = ok(cu.cuMemCreate(chunk, properties, 0))
-    ok(cu.cuMemMap(base + size, chunk, 0, handle, 0))
-    ok(cu.cuMemRelease(handle))
-    size += chunk
+while address + mapped < half_way:
+    add_chunk()
+size = mapped
 grow(size)
 # %% [3]
 # Nothing, twice. In the picture GPU 0 has no access to the four, and `grow` saw that there's room, and was content: the
@@ -116,34 +158,33 @@ shrink(size_before)
 # %% [3] refused
 # `grow` does that itself. How many of its four will be there afterwards?
 try:
-    grow(size + 8 * chunk)
+    grow(most * slot)
 except Refused as error:
     print(f"{error}: still {size // MiB} MiB")
 # %% [3]
 # None of the four: all or nothing. Take the obstacle away. Will the same call do now?
-ok(cu.cuMemUnmap(fifth, chunk))
+ok(cu.cuMemUnmap(half_way, granule))
 ok(cu.cuMemRelease(obstacle))
-grow(size + 8 * chunk)
-f"{size // MiB} MiB"
-# %% [3]
-# And if you ask for more than you have reserved: which call of the driver refuses that?
+grow(most * slot)
+serve_all(many, most)
+# %% [4] refused
+# It's night, and 1000 requests are left. Their last slot ends before the end of the fourth chunk. What does the driver
+# say if you unmap exactly what is behind that slot?
 try:
-    grow(reserved + 1)
+    ok(cu.cuMemUnmap(address + few * slot, size - few * slot))
 except Refused as error:
-    print(f"{error}, of grow itself, which called nobody: still {size // MiB} MiB")
+    print(error)
 # %% [4]
-# It's night, and 1024 requests are left. What does this give back: addresses, memory, or both?
+# A chunk goes whole, so `shrink` rounds up. What does this give back: addresses, memory, or both?
 shrink(few * slot)
-look_up_all(few)
+serve_all(few, few)
 # %% [4]
 # Now the old way to grow: allocate a larger buffer, copy, and give the old one back, first its memory and then its
-# addresses. Admit the other 3072 to the larger one. What do `slot_7`, the table and the graph hold after that?
+# addresses. What do `slot_7`, the table and the graph hold after that?
 larger = int(ok(cu.cuMemAlloc(many * slot)))
-ok(cu.cuMemcpyDtoD(larger, base, few * slot))
+ok(cu.cuMemcpyDtoD(larger, address, few * slot))
 shrink(0)
-ok(cu.cuMemAddressFree(base, reserved))
-kernels.admit((many - few) // 256, 256, larger, few)
-ok(cu.cuCtxSynchronize())
+ok(cu.cuMemAddressFree(address, reserved))
 # %% [4] refused
 # The old addresses: nobody has told them. What will the graph find?
 #
@@ -151,6 +192,7 @@ ok(cu.cuCtxSynchronize())
 # *Kernel > Restart Kernel*, and run the cells again from the top. Those of the program in C++ run all the same: it is a
 # process of its own.
 try:
-    look_up_all(many)
+    ok(cu.cuGraphLaunch(graph, stream))
+    ok(cu.cuStreamSynchronize(stream))
 except Refused as error:
     print(error)
