@@ -1,144 +1,180 @@
 // SPDX-License-Identifier: MIT-0
-// 05 Fabric: 64 bytes, sent in any way you like, let another process use this GPU's memory.
-//
+// 05 Fabric: 64 bytes, sent in any way you like, let a process on another machine use this GPU's memory.
 // Build it alone:  nvcc -std=c++17 fabric.cu -o fabric -lcuda
 #include "../common/check.h"
 
+#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
-// How bytes reach the other process: at the end of this file. Whatever carries bytes will do.
-static void send_bytes(const void* bytes, size_t size);
-static bool receive_bytes(void* bytes, size_t size);  // false: the other process has ended, or was silent for 30 s
+static const size_t MiB = 1 << 20;
 
 // What the importer has to be told.
 struct Shared {
-  CUmemFabricHandle handle;  // 64 bytes
-  size_t size;               // of the memory: no call tells it from the handle
+  CUmemFabricHandle name;  // 64 bytes
+  size_t size;             // of the memory: no call tells it from the name
 };
 
-__global__ void add(int* data, size_t n, int value) {
-  for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n; i += gridDim.x * size_t(blockDim.x))
-    data[i] += value;
+// How it gets there: whatever carries bytes will do. `peer` is a socket, whose other end is in the other process.
+#ifdef FABRIC_WITH_MPI
+#include "fabric_mpi.h"  // here it's the other process's rank
+#else
+static void send_bytes(int peer, const void* bytes, size_t size) {
+  EXPECT(send(peer, bytes, size, MSG_NOSIGNAL) == ssize_t(size), "%s", std::strerror(errno));
 }
 
-// Lesson 01: reserve, map, let this GPU in.
+static bool receive_bytes(int peer, void* bytes, size_t size) {  // false: the other process has ended
+  return TEMP_FAILURE_RETRY(recv(peer, bytes, size, MSG_WAITALL)) == ssize_t(size);
+}
+#endif
+
+// Writes first, first + 1, first + 2 and so on: n integers.
+__global__ void fill(int* data, size_t n, int first) {
+  const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+  if (i < n) data[i] = first + int(i);
+}
+
+__managed__ int answer;  // a kernel writes it, the CPU reads it
+__global__ void look_up(const int* rows, size_t row) { answer = rows[row]; }
+
+// A process asks its GPU for a row, and waits for the answer.
+static void ask(const char* who, const int* rows, size_t row, int expected) {
+  look_up<<<1, 1>>>(rows, row);
+  CHECK(cudaGetLastError());
+  CHECK(cudaDeviceSynchronize());
+  say("%s: row %zu is %d", who, row, answer);
+  EXPECT(answer == expected, "row %zu should be %d", row, expected);
+}
+
+// Reserves addresses, maps the memory there, and lets this GPU in: lesson 01.
 static CUdeviceptr map(CUmemGenericAllocationHandle memory, size_t size, int gpu) {
-  CUdeviceptr address;
   CUmemAccessDesc access = {};
   access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   access.location.id = gpu;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CUdeviceptr address;
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
   CHECK(cuMemMap(address, size, 0, memory, 0));
   CHECK(cuMemSetAccess(address, size, &access, 1));
   return address;
 }
 
-static void let_go(CUmemGenericAllocationHandle memory, CUdeviceptr address, size_t size) {
+static void unmap(CUdeviceptr address, size_t size) {
   CHECK(cuMemUnmap(address, size));
-  CHECK(cuMemRelease(memory));
   CHECK(cuMemAddressFree(address, size));
 }
 
-static void exporter() {
+static int exporter(int peer) {
   check::require_gpus(1, {{CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
                            "GPU 0 has no fabric handles; use a Hopper GPU or a later one, on an NVSwitch"}});
   CHECK(cudaSetDevice(0));
 
   step("[1] Create memory that may leave the machine");
-  CUmemAllocationProp memory_on_gpu = {};
-  memory_on_gpu.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  memory_on_gpu.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  memory_on_gpu.location.id = 0;
-  memory_on_gpu.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;  // now or never
-  Shared shared;
-  CHECK(cuMemGetAllocationGranularity(&shared.size, &memory_on_gpu, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;  // now or never
+  size_t granule;
+  CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+
+  const size_t size = granule;  // our rows take one
   CUmemGenericAllocationHandle memory;
-  const CUresult created = cuMemCreate(&memory, shared.size, &memory_on_gpu, 0);
+  const CUresult created = cuMemCreate(&memory, size, &properties, 0);
   const bool refused = created == CUDA_ERROR_NOT_PERMITTED || created == CUDA_ERROR_NOT_SUPPORTED;
   REQUIRE(!refused, "cuMemCreate answers %s; fabric_doctor says what is missing", check::name(created));
   CHECK(created);
-  say("%zu KiB on GPU 0", shared.size >> 10);
+  say("exporter: %zu MiB on GPU 0", size / MiB);
 
-  step("[2] Export it");
-  CHECK(cuMemExportToShareableHandle(&shared.handle, memory, CU_MEM_HANDLE_TYPE_FABRIC, 0));
-  say("a fabric handle of %zu bytes", sizeof shared.handle);
+  step("[2] Send its name");
+  const CUdeviceptr address = map(memory, size, 0);
+  int* const rows = reinterpret_cast<int*>(address);
+  const size_t n = size / sizeof(int);
+  fill<<<(n + 255) / 256, 256>>>(rows, n, 0);
+  CHECK(cudaGetLastError());
+  ask("exporter", rows, 3, 3);  // waits for fill, too: whoever has the name may look
 
-  step("[3] Send the bytes");
-  const size_t n = shared.size / sizeof(int);
-  const CUdeviceptr address = map(memory, shared.size, 0);
-  CHECK(cuMemsetD32(address, 20, n));
-  CHECK(cudaDeviceSynchronize());  // whoever has the bytes may look
-  say("%zu of them, with the size; every int is 20", sizeof shared);
-  send_bytes(&shared, sizeof shared);
+  Shared shared = {{}, size};
+  CHECK(cuMemExportToShareableHandle(&shared.name, memory, CU_MEM_HANDLE_TYPE_FABRIC, 0));
+  say("exporter: a name of %zu bytes, and the size", sizeof shared.name);
+  send_bytes(peer, &shared, sizeof shared);
 
-  char byte;
-  EXPECT(receive_bytes(&byte, 1), "the importer ended before it was done, or was silent for 30 s");
-  step("[6] See what the other GPU did");
-  std::vector<int> host(n);
-  CHECK(cuMemcpyDtoH(host.data(), address, shared.size));
-  const size_t right = std::count(host.begin(), host.end(), 42);
-  EXPECT(right == n, "%zu of %zu ints are 42", right, n);
-  say("all %zu ints are 42", n);
-  let_go(memory, address, shared.size);
+  char done;
+  EXPECT(receive_bytes(peer, &done, sizeof done), "the importer ended before it was done");
+  ask("exporter", rows, 3, 300);
+  unmap(address, size);
+  CHECK(cuMemRelease(memory));
+  return 0;
 }
 
-static void importer() {
+static int importer(int peer) {
   Shared shared;
-  if (!receive_bytes(&shared, sizeof shared)) std::exit(1);  // the exporter has ended, or was silent for 30 s
-  const int gpu = check::require_gpus(1) > 1 ? 1 : 0;        // GPU 1 of this machine, if it has one
+  if (!receive_bytes(peer, &shared, sizeof shared)) return 1;  // the exporter has said why
+  const int gpu = check::require_gpus(1) > 1 ? 1 : 0;          // GPU 1 of this machine, if it has one
   CHECK(cudaSetDevice(gpu));
 
-  step("[4] Import them");
+  step("[3] Import it");
   CUmemGenericAllocationHandle memory;
-  CHECK(cuMemImportFromShareableHandle(&memory, &shared.handle, CU_MEM_HANDLE_TYPE_FABRIC));
-  say("%zu KiB, as a handle of the importer", shared.size >> 10);
+  CHECK(cuMemImportFromShareableHandle(&memory, &shared.name, CU_MEM_HANDLE_TYPE_FABRIC));
+  say("importer: %zu MiB, for GPU %d", shared.size / MiB, gpu);
 
-  step("[5] Use the memory");
+  step("[4] Use it, and say when you're done");
   const CUdeviceptr address = map(memory, shared.size, gpu);
-  add<<<256, 256>>>(reinterpret_cast<int*>(address), shared.size / sizeof(int), 22);
+  int* const rows = reinterpret_cast<int*>(address);
+  ask("importer", rows, 3, 3);
+  fill<<<1, 1>>>(rows + 3, 1, 300);  // corrects row 3
   CHECK(cudaGetLastError());
-  CHECK(cudaDeviceSynchronize());  // "done" is not ordered after the kernel, so wait for it
-  say("GPU %d added 22 to every int", gpu);
-  let_go(memory, address, shared.size);
-  send_bytes("", 1);  // done
+  CHECK(cudaDeviceSynchronize());  // no stream orders what the other process does, so wait
+  unmap(address, shared.size);
+  CHECK(cuMemRelease(memory));
+  send_bytes(peer, "", 1);  // done
+  return 0;
 }
 
-#ifdef FABRIC_WITH_MPI  // two ranks of MPI, on one machine or two
-#include "fabric_mpi.h"
-#else  // two processes of one machine, and a socket between them
-static int other;  // this process's end of the socket; TCP would need no other calls to send and to receive
-
-static void send_bytes(const void* bytes, size_t size) {
-  EXPECT(send(other, bytes, size, MSG_NOSIGNAL) == ssize_t(size), "%s", std::strerror(errno));
+// On two machines: the exporter waits at a port of its machine, and the importer calls there.
+static int wait_at(const char* port) {
+  const sockaddr_in here = {AF_INET, htons(std::strtol(port, nullptr, 10)), {INADDR_ANY}, {}};
+  const int server = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+  EXPECT(server >= 0, "%s", std::strerror(errno));
+  setsockopt(server, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  EXPECT(bind(server, reinterpret_cast<const sockaddr*>(&here), sizeof here) == 0, "%s", std::strerror(errno));
+  EXPECT(listen(server, 1) == 0, "%s", std::strerror(errno));
+  const int peer = accept(server, nullptr, nullptr);
+  EXPECT(peer >= 0, "%s", std::strerror(errno));
+  return peer;
 }
 
-static bool receive_bytes(void* bytes, size_t size) { return recv(other, bytes, size, MSG_WAITALL) == ssize_t(size); }
+static int call(const char* host, const char* port) {
+  addrinfo wanted = {}, *found;
+  wanted.ai_family = AF_INET;
+  wanted.ai_socktype = SOCK_STREAM;
+  const int peer = getaddrinfo(host, port, &wanted, &found) == 0 ? socket(AF_INET, SOCK_STREAM, 0) : -1;
+  EXPECT(peer >= 0, "there is no way to %s, port %s", host, port);
+  for (int tries = 0; connect(peer, found->ai_addr, found->ai_addrlen) != 0; usleep(100'000))
+    if (tries++ == 0) std::fprintf(stderr, "%s: %s; trying again\n", host, std::strerror(errno));
+  freeaddrinfo(found);
+  return peer;
+}
 
-int main() {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // two processes, one terminal: print each line at once
-  int ends[2];
-  EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "%s", std::strerror(errno));
-  const pid_t child = fork();  // before any CUDA call
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // so that the lines of both processes come in order
+  alarm(60);                                 // nobody waits longer
+  if (argc == 3 && !std::strcmp(argv[1], "export")) return exporter(wait_at(argv[2]));
+  if (argc == 4 && !std::strcmp(argv[1], "import")) return importer(call(argv[2], argv[3]));
+  if (argc != 1) check::end(2, "usage: fabric, or fabric export PORT and fabric import HOST PORT");
+
+  int sockets[2];  // one machine
+  EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0, "%s", std::strerror(errno));
+  const pid_t child = fork();  // before any call of CUDA
   EXPECT(child >= 0, "%s", std::strerror(errno));
-  other = ends[child ? 0 : 1];
-  close(ends[child ? 1 : 0]);  // or a process would never hear that the other has ended
-  const timeval limit = {30, 0};
-  EXPECT(setsockopt(other, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0, "%s", std::strerror(errno));
-  if (child == 0) {
-    importer();
-    return 0;
-  }
-  exporter();
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT(status == 0, "the importer failed");
+  alarm(60);  // a child inherits none
+  close(sockets[child == 0 ? 0 : 1]);
+  if (child == 0) return importer(sockets[1]);
+  exporter(sockets[0]);
+  int status;
+  EXPECT(wait(&status) == child && status == 0, "the importer failed");
   std::puts("OK");
 }
-#endif

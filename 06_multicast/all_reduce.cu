@@ -26,6 +26,7 @@ __device__ float4 sum_all(const float4* mc) {
                : "memory");
   return v;
 }
+
 __device__ void store_all(float4* mc, float4 v) {
   const size_t to = __cvta_generic_to_global(mc);
   asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};"
@@ -38,13 +39,13 @@ __device__ float4 sum_all(const float4*) { return {}; }
 __device__ void store_all(float4*, float4) { __trap(); }
 #endif
 
-// An element is four floats. Each GPU does those from `first` to `last`, each thread one.
+// An element is four floats. A GPU's share goes from `first` to `last` - 1, with a thread for each.
 __global__ void all_reduce_multicast(const float4* in_mc, float4* out_mc, size_t first, size_t last) {
   const size_t i = first + size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < last) store_all(out_mc + i, sum_all(in_mc + i));
 }
 
-// The same with ordinary accesses. The replicas lie `stride` apart; each GPU begins at its own, as if in a ring.
+// The same with ordinary accesses. The replicas are `stride` apart, and each GPU begins at its own, as in a ring.
 __global__ void all_reduce_unicast(float4* in, float4* out, size_t stride, int me, int gpus, size_t first,
                                    size_t last) {
   const size_t i = first + size_t(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -165,22 +166,24 @@ int main(int argc, char** argv) {
     everyone[g].location.id = g;
     everyone[g].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   }
-  CUmemAllocationProp of_memory = {};
-  of_memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  of_memory.location = everyone[0].location;
-  CUmulticastObjectProp of_object = {};
-  of_object.numDevices = unsigned(count);
-  of_object.size = size_t(mib) << 21;
-  size_t granularity, granularity_of_object = 0;
-  CHECK(cuMemGetAllocationGranularity(&granularity, &of_memory, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  if (!unicast) CHECK(cuMulticastGetGranularity(&granularity_of_object, &of_object, CU_MULTICAST_GRANULARITY_MINIMUM));
-  granularity = std::max(granularity, granularity_of_object);
-  const size_t size = (of_object.size + granularity - 1) / granularity * granularity;
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = everyone[0].location;
+  CUmulticastObjectProp team = {};
+  team.numDevices = unsigned(count);
+  team.size = size_t(mib) << 21;  // two arrays
+
+  size_t of_memory, of_object = 0;
+  CHECK(cuMemGetAllocationGranularity(&of_memory, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  if (!unicast) CHECK(cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
+  const size_t granule = std::max(of_memory, of_object);
+  const size_t size = (team.size + granule - 1) / granule * granule;
+
   CUdeviceptr address;
-  CHECK(cuMemAddressReserve(&address, count * size, granularity, 0, 0));
+  CHECK(cuMemAddressReserve(&address, count * size, granule, 0, 0));
   for (int g = 0; g < count; ++g) {
-    of_memory.location = everyone[g].location;
-    CHECK(cuMemCreate(&gpus[g].memory, size, &of_memory, 0));
+    properties.location = everyone[g].location;
+    CHECK(cuMemCreate(&gpus[g].memory, size, &properties, 0));
     CHECK(cuMemMap(address + g * size, size, 0, gpus[g].memory, 0));
   }
   CHECK(cuMemSetAccess(address, count * size, everyone.data(), count));
@@ -191,13 +194,13 @@ int main(int argc, char** argv) {
 
   step("[2] Bind the replicas to a multicast object");
   CUmemGenericAllocationHandle object = 0;
-  of_object.size = size;
-  if (!unicast) CHECK(cuMulticastCreate(&object, &of_object));
+  team.size = size;
+  if (!unicast) CHECK(cuMulticastCreate(&object, &team));
   for (int g = 0; g < count && !unicast; ++g) CHECK(cuMulticastAddDevice(object, g));
   for (int g = 0; g < count && !unicast; ++g) {
     CUdeviceptr mc;
     CHECK(cuMulticastBindMem(object, 0, gpus[g].memory, 0, size, 0));
-    CHECK(cuMemAddressReserve(&mc, size, granularity, 0, 0));
+    CHECK(cuMemAddressReserve(&mc, size, granule, 0, 0));
     CHECK(cuMemMap(mc, size, 0, object, 0));
     CHECK(cuMemSetAccess(mc, size, &everyone[g], 1));
     gpus[g].mc = reinterpret_cast<float4*>(mc);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// 06 Multicast: one store that reaches every GPU, and one load that returns the sum over all of them.
-//
+// 06 Multicast: one load that returns the sum over all GPUs, and one store that reaches every GPU.
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 multicast.cu -o multicast -lcuda
 #include "../common/check.h"
 
@@ -8,60 +7,74 @@
 #include <cuda/ptx>
 #include <vector>
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 namespace ptx = cuda::ptx;
-
-// The multimem instructions. `mc` is a multicast address.
-#if __CUDA_ARCH__ >= 900
-__device__ uint32_t sum_all(const uint32_t* mc) {
-  return ptx::multimem_ld_reduce(ptx::sem_relaxed, ptx::scope_sys, ptx::op_add, mc);
+#else  // Earlier GPUs have no multimem instructions, and require_multicast turns them away. But this has to compile.
+namespace ptx {
+using namespace cuda::ptx;
+template <class... Any> __device__ int multimem_ld_reduce(Any...) {
+  __trap();
+  return 0;
 }
-__device__ void store_all(uint32_t* mc, uint32_t value) {
-  ptx::multimem_st(ptx::sem_relaxed, ptx::scope_sys, mc, value);
-}
-__device__ void add_all(uint32_t* mc, uint32_t value) {
-  ptx::multimem_red(ptx::sem_relaxed, ptx::scope_sys, ptx::op_add, mc, value);
-}
-#else  // earlier GPUs have none, and do not come past the gate
-__device__ uint32_t sum_all(const uint32_t*) { return 0; }
-__device__ void store_all(uint32_t*, uint32_t) { __trap(); }
-__device__ void add_all(uint32_t*, uint32_t) { __trap(); }
+template <class... Any> __device__ void multimem_st(Any...) { __trap(); }
+template <class... Any> __device__ void multimem_red(Any...) { __trap(); }
+}  // namespace ptx
 #endif
 
-constexpr int threads = 256, blocks = 400, n = blocks * threads;
+const size_t MiB = 1 << 20;
+const int threads = 256, blocks = 400;
+const size_t n = threads * blocks;
 
 // What the memory of each GPU holds.
 struct Replica {
-  uint32_t in[n], out[n], arrived;
+  int in[n], out[n], arrived;
 };
 
-__global__ void fill(Replica* own, uint32_t factor) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  own->in[i] = factor * (i + 1);
+// One load: the switch reads the replicas of all GPUs, and returns their sum.
+__device__ int sum_all(const int* mc) {
+  return ptx::multimem_ld_reduce(ptx::sem_relaxed, ptx::scope_sys, ptx::op_add, mc);
 }
 
-__global__ void broadcast(const Replica* own, Replica* mc) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  store_all(&mc->out[i], own->in[i]);
-}
+// One store: the switch writes the value into the replicas of all GPUs.
+__device__ void store_all(int* mc, int value) { ptx::multimem_st(ptx::sem_relaxed, ptx::scope_sys, mc, value); }
 
-__global__ void all_reduce(Replica* mc, int begin, int end) {
-  const int i = begin + blockIdx.x * blockDim.x + threadIdx.x;
+// Each GPU runs this for its share of the elements, which goes from begin to end - 1.
+__global__ void all_reduce(Replica* mc, size_t begin, size_t end) {
+  const size_t i = begin + blockIdx.x * size_t(blockDim.x) + threadIdx.x;
   if (i < end) store_all(&mc->out[i], sum_all(&mc->in[i]));
 }
 
+// One addition: the switch adds the value to the replicas of all GPUs.
+__device__ void add_all(int* mc, int value) {
+  ptx::multimem_red(ptx::sem_relaxed, ptx::scope_sys, ptx::op_add, mc, value);
+}
+
+// Each thread tells every GPU that it has come this far.
 __global__ void arrive(Replica* mc) { add_all(&mc->arrived, 1); }
 
-// Reserve, map, let one GPU in: as in lesson 01.
-static Replica* map(CUmemGenericAllocationHandle handle, size_t size, size_t granularity, int gpu) {
+// Writes first, first + 1, first + 2 and so on: n integers.
+__global__ void fill(int* data, size_t n, int first) {
+  const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+  if (i < n) data[i] = first + int(i);
+}
+
+// Reserves addresses, maps memory or an object there, and lets one GPU in.
+static Replica* map(CUmemGenericAllocationHandle handle, size_t size, size_t granule, int gpu) {
   CUdeviceptr address;
-  CUmemAccessDesc this_gpu = {};
-  this_gpu.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  this_gpu.location.id = gpu;
-  this_gpu.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  CHECK(cuMemAddressReserve(&address, size, granularity, 0, 0));
+  CHECK(cuMemAddressReserve(&address, size, granule, 0, 0));
   CHECK(cuMemMap(address, size, 0, handle, 0));
-  CHECK(cuMemSetAccess(address, size, &this_gpu, 1));
+
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = gpu;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CHECK(cuMemSetAccess(address, size, &access, 1));
   return reinterpret_cast<Replica*>(address);
+}
+
+static void unmap(Replica* replica, size_t size) {
+  CHECK(cuMemUnmap(CUdeviceptr(replica), size));
+  CHECK(cuMemAddressFree(CUdeviceptr(replica), size));
 }
 
 static void wait_for_all(int gpus) {
@@ -71,105 +84,94 @@ static void wait_for_all(int gpus) {
   }
 }
 
-// On every GPU, `out` must hold factor, 2 * factor, 3 * factor and so on.
-static void expect_everywhere(const std::vector<Replica*>& own, uint32_t factor) {
-  std::vector<uint32_t> out(n);
-  for (size_t gpu = 0; gpu < own.size(); ++gpu) {
-    CHECK(cudaSetDevice(int(gpu)));
+// On each GPU `out` must hold the sums: the first one, and each later one larger by the number of GPUs.
+static void expect_sums(const std::vector<Replica*>& own, int first) {
+  const int gpus = int(own.size());
+  std::vector<int> out(n);
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    CHECK(cudaSetDevice(gpu));
     CHECK(cudaMemcpy(out.data(), own[gpu]->out, sizeof own[gpu]->out, cudaMemcpyDeviceToHost));
-    for (int i = 0; i < n; ++i) EXPECT(out[i] == factor * (i + 1), "GPU %zu: element %d is %u", gpu, i, out[i]);
+    for (size_t i = 0; i < n; ++i) EXPECT(out[i] == first + gpus * int(i), "GPU %d: element %zu is %d", gpu, i, out[i]);
   }
 }
 
 int main() {
-  const int gpus = check::require_multicast(broadcast);
+  const int gpus = check::require_multicast(all_reduce);  // how many there are; each of them has multicast
 
-  step("[1] Ask for the granularity");
+  step("[1] Add every GPU, then bind");
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   CUmulticastObjectProp team = {};
   team.numDevices = gpus;
-  CUmemAllocationProp memory_on_gpu = {};
-  memory_on_gpu.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  memory_on_gpu.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  size_t of_object, of_memory;
-  CHECK(cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
-  CHECK(cuMemGetAllocationGranularity(&of_memory, &memory_on_gpu, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  const size_t granularity = std::max(of_object, of_memory);  // both are powers of two
-  const size_t size = (sizeof(Replica) + granularity - 1) / granularity * granularity;
-  say("%zu bytes for each GPU: %zu KiB in whole granules", sizeof(Replica), size >> 10);
 
-  step("[2] Create the object, and add every GPU");
+  size_t of_memory, of_object;
+  CHECK(cuMemGetAllocationGranularity(&of_memory, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  CHECK(cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
+  const size_t granule = std::max(of_memory, of_object);  // both are powers of two
+  const size_t size = (sizeof(Replica) + granule - 1) / granule * granule;
+  say("a replica takes %zu bytes: %zu MiB in whole granules", sizeof(Replica), size / MiB);
+
   CUmemGenericAllocationHandle object;
-  team.size = size;  // of one replica
+  team.size = size;  // of one replica, however many there will be
   CHECK(cuMulticastCreate(&object, &team));
   for (int gpu = 0; gpu < gpus; ++gpu) CHECK(cuMulticastAddDevice(object, gpu));
-  say("a team of %d GPUs, and no memory yet", gpus);
 
-  step("[3] Bind memory of every GPU");
   std::vector<CUmemGenericAllocationHandle> memory(gpus);
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    memory_on_gpu.location.id = gpu;
-    CHECK(cuMemCreate(&memory[gpu], size, &memory_on_gpu, 0));
+    properties.location.id = gpu;
+    CHECK(cuMemCreate(&memory[gpu], size, &properties, 0));
+    CHECK(cuMulticastBindMem(object, 0, memory[gpu], 0, size, 0));
   }
-  for (int gpu = 0; gpu < gpus; ++gpu) CHECK(cuMulticastBindMem(object, 0, memory[gpu], 0, size, 0));
+  say("the object leads to memory of %d GPUs", gpus);
 
-  step("[4] Map both for every GPU");
+  step("[2] Map two addresses for each GPU");
   std::vector<Replica*> mc(gpus), own(gpus);
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    mc[gpu] = map(object, size, granularity, gpu);        // its multicast address
-    own[gpu] = map(memory[gpu], size, granularity, gpu);  // its unicast address
-  }
-  say("GPU 0: all replicas at %p, its own at %p", (void*)mc[0], (void*)own[0]);
+    mc[gpu] = map(object, size, granule, gpu);        // multicast: all replicas
+    own[gpu] = map(memory[gpu], size, granule, gpu);  // unicast: this GPU's replica
 
-  step("[5] Fill each GPU's own replica");
-  for (int gpu = 0; gpu < gpus; ++gpu) {
     CHECK(cudaSetDevice(gpu));
     CHECK(cudaMemset(own[gpu], 0, size));
-    fill<<<blocks, threads>>>(own[gpu], gpu + 1);
+    fill<<<blocks, threads>>>(own[gpu]->in, n, gpu + 1);
     CHECK(cudaGetLastError());
   }
   wait_for_all(gpus);
-  say("1, 2, 3, ... on GPU 0, and %d times that on GPU %d", gpus, gpus - 1);
+  say("GPU 0 wrote 1, 2, 3 ... into its memory, and GPU %d wrote %d, %d, %d ...", gpus - 1, gpus, gpus + 1, gpus + 2);
 
-  step("[6] Store once, to every replica");
-  CHECK(cudaSetDevice(0));
-  broadcast<<<blocks, threads>>>(own[0], mc[0]);
-  CHECK(cudaGetLastError());
-  wait_for_all(gpus);
-  expect_everywhere(own, 1);
-  say("GPU 0 stored %d integers, and all %d GPUs have them", n, gpus);
-
-  step("[7] Load once, and get the sum");
+  step("[3] Load the sum, store it everywhere");
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    const int begin = n * gpu / gpus, end = n * (gpu + 1) / gpus;
+    const size_t begin = n * gpu / gpus, end = n * (gpu + 1) / gpus;  // its share
     CHECK(cudaSetDevice(gpu));
     all_reduce<<<(end - begin + threads - 1) / threads, threads>>>(mc[gpu], begin, end);
     CHECK(cudaGetLastError());
   }
   wait_for_all(gpus);
-  const int sum = gpus * (gpus + 1) / 2;  // of 1 to gpus
-  expect_everywhere(own, sum);
-  say("the first element was 1 to %d, and is %d on all GPUs", gpus, sum);
 
-  step("[8] Add once, to every replica");
+  const int first = gpus * (gpus + 1) / 2;  // 1 + 2 + ... + gpus
+  expect_sums(own, first);
+  say("out[0] is %d on every GPU, and the other %zu sums are right", first, n - 1);
+
+  step("[4] Count who has arrived");
   for (int gpu = 0; gpu < gpus; ++gpu) {
     CHECK(cudaSetDevice(gpu));
     arrive<<<1, threads>>>(mc[gpu]);
     CHECK(cudaGetLastError());
   }
   wait_for_all(gpus);
+
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    uint32_t arrived;
+    int arrived;
     CHECK(cudaSetDevice(gpu));
     CHECK(cudaMemcpy(&arrived, &own[gpu]->arrived, sizeof arrived, cudaMemcpyDeviceToHost));
-    EXPECT(arrived == uint32_t(gpus * threads), "GPU %d counts %u", gpu, arrived);
+    EXPECT(arrived == gpus * threads, "GPU %d counts %d", gpu, arrived);
   }
   say("%d threads on each of %d GPUs arrived, and every GPU counts %d", threads, gpus, gpus * threads);
 
+  step("[5] Take it down");
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    for (Replica* replica : {mc[gpu], own[gpu]}) {
-      CHECK(cuMemUnmap(CUdeviceptr(replica), size));
-      CHECK(cuMemAddressFree(CUdeviceptr(replica), size));
-    }
+    unmap(mc[gpu], size);
+    unmap(own[gpu], size);
     CHECK(cuMulticastUnbind(object, gpu, 0, size));
     CHECK(cuMemRelease(memory[gpu]));
   }

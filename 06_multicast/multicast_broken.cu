@@ -1,125 +1,133 @@
 // SPDX-License-Identifier: MIT-0
-// 06 Multicast, broken: what the driver refuses, what waits for ever, and what is undefined. Each try has a process of
-// its own.
+// 06 Multicast, broken: what the driver refuses, what waits for ever, what is undefined, and what is wrong without an
+// error. Each try has a process of its own.
 //
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 -lineinfo multicast_broken.cu -o multicast_broken -lcuda
 #include "../common/in_a_process.h"
 
-// What a try works with: the size is that of the object, of one granule.
+#include <cuda/ptx>
+
+namespace ptx = cuda::ptx;
+
+// The three instructions of the lesson.
+#if __CUDA_ARCH__ >= 900
+__device__ int sum_all(const int* mc) {
+  return ptx::multimem_ld_reduce(ptx::sem_relaxed, ptx::scope_sys, ptx::op_add, mc);
+}
+__device__ void store_all(int* mc, int value) { ptx::multimem_st(ptx::sem_relaxed, ptx::scope_sys, mc, value); }
+__device__ void add_all(int* mc, int value) {
+  ptx::multimem_red(ptx::sem_relaxed, ptx::scope_sys, ptx::op_add, mc, value);
+}
+#else  // Earlier GPUs have none of them, and require_multicast turns them away.
+__device__ int sum_all(const int*) { return __trap(), 0; }
+__device__ void store_all(int*, int) { __trap(); }
+__device__ void add_all(int*, int) { __trap(); }
+#endif
+
+// Writes first, first + 1, first + 2 and so on: n integers.
+__global__ void fill(int* data, size_t n, int first) {
+  const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+  if (i < n) data[i] = first + int(i);
+}
+
+__global__ void sum(int* own, const int* mc) { *own = sum_all(mc); }
+__global__ void raise_flag(int* mc) { store_all(mc, 1); }
+__global__ void arrive(int* mc) { add_all(mc, 1); }
+
+// What a try works with: two GPUs, and a replica of one granule.
 struct Pair {
   CUmemAllocationProp properties = {};
   CUmulticastObjectProp team = {};
-  CUmemAccessDesc everyone[2] = {};
   size_t size = 0;
 };
 
-// An ordinary store, and the one that goes to all replicas.
-__global__ void store(int* to, int value) { *to = value; }
-__global__ void store_all(int* mc, int value) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("multimem.st.relaxed.sys.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(mc)), "r"(value)
-               : "memory");
-#else  // earlier GPUs have none, and do not come past the gate
-  *mc = value;
-#endif
-}
-
 static Pair start() {
-  check::require_multicast(store_all);
+  check::require_multicast(sum);
   Pair pair;
   pair.properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   pair.properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  for (const CUdevice gpu : {0, 1}) {
-    pair.everyone[gpu].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    pair.everyone[gpu].location.id = gpu;
-    pair.everyone[gpu].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  }
   pair.team.numDevices = 2;
-  size_t granularity;
-  CHECK(cuMulticastGetGranularity(&granularity, &pair.team, CU_MULTICAST_GRANULARITY_MINIMUM));
-  pair.size = pair.team.size = granularity;
+  size_t granule;
+  CHECK(cuMulticastGetGranularity(&granule, &pair.team, CU_MULTICAST_GRANULARITY_MINIMUM));
+  pair.size = pair.team.size = granule;
   CHECK(cudaSetDevice(0));
   return pair;
 }
 
-static CUmemGenericAllocationHandle create_and_add(const CUmulticastObjectProp& team) {
-  CUmemGenericAllocationHandle object;
-  CHECK(cuMulticastCreate(&object, &team));
-  for (const CUdevice gpu : {0, 1}) CHECK(cuMulticastAddDevice(object, gpu));
-  return object;
-}
+// Steps 1 and 2 of multicast.cu: the object, and for each GPU its memory and two addresses.
+struct Mapped {
+  CUmemGenericAllocationHandle object, memory[2];
+  int *mc[2], *own[2];
+};
 
-// Memory of a GPU, bound to the object at offset 0, and mapped at an address of its own.
-static CUdeviceptr bind_and_map(const Pair& pair, CUmemGenericAllocationHandle object, CUdevice gpu) {
-  auto [properties, team, everyone, size] = pair;
-  CUmemGenericAllocationHandle memory;
+static int* map(CUmemGenericAllocationHandle handle, size_t size, int gpu) {
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = gpu;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CUdeviceptr address;
-  properties.location.id = gpu;
-  CHECK(cuMemCreate(&memory, size, &properties, 0));
-  CHECK(cuMulticastBindMem(object, 0, memory, 0, size, 0));
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
-  CHECK(cuMemMap(address, size, 0, memory, 0));
-  CHECK(cuMemSetAccess(address, size, everyone, 2));
-  return address;
+  CHECK(cuMemMap(address, size, 0, handle, 0));
+  CHECK(cuMemSetAccess(address, size, &access, 1));
+  return reinterpret_cast<int*>(address);
 }
 
-// An object for both GPUs, mapped for GPU 0. Sets where each replica is mapped.
-static int* map_object(const Pair& pair, CUdeviceptr (&replica)[2]) {
-  const auto& [properties, team, everyone, size] = pair;
-  const CUmemGenericAllocationHandle object = create_and_add(team);
-  CUdeviceptr mc;
-  for (const CUdevice gpu : {0, 1}) replica[gpu] = bind_and_map(pair, object, gpu);
-  CHECK(cuMemAddressReserve(&mc, size, 0, 0, 0));
-  CHECK(cuMemMap(mc, size, 0, object, 0));
-  CHECK(cuMemSetAccess(mc, size, everyone, 1));  // for GPU 0: another GPU gets a mapping of its own
-  return reinterpret_cast<int*>(mc);
+static Mapped map_both(Pair pair) {
+  auto& [properties, team, size] = pair;
+  Mapped mapped;
+  auto& [object, memory, mc, own] = mapped;
+  CHECK(cuMulticastCreate(&object, &team));
+  for (int gpu = 0; gpu < 2; ++gpu) CHECK(cuMulticastAddDevice(object, gpu));
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    properties.location.id = gpu;
+    CHECK(cuMemCreate(&memory[gpu], size, &properties, 0));
+    CHECK(cuMulticastBindMem(object, 0, memory[gpu], 0, size, 0));
+    mc[gpu] = map(object, size, gpu);
+    own[gpu] = map(memory[gpu], size, gpu);
+    CHECK(cudaSetDevice(gpu));
+    CHECK(cudaMemset(own[gpu], 0, size));
+    CHECK(cudaDeviceSynchronize());
+  }
+  CHECK(cudaSetDevice(0));
+  return mapped;
+}
+
+static void unmap(int* address, size_t size) {
+  CHECK(cuMemUnmap(CUdeviceptr(address), size));
+  CHECK(cuMemAddressFree(CUdeviceptr(address), size));
+}
+
+// The integer there, after the kernels of its GPU.
+static int read(const int* own, int gpu) {
+  int found;
+  CHECK(cudaSetDevice(gpu));
+  CHECK(cudaMemcpy(&found, own, sizeof found, cudaMemcpyDeviceToHost));
+  return found;
 }
 
 int main() {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // no child inherits a line that is not written yet
   in_a_process(start, [](Pair) {});          // a machine that cannot do this says so first
 
-  step("[1] Make a team of one");
-  // For instance where each process counts only the GPU that it was given.
+  step("[1] Make a team of one, or forget to round up");
+  // A team of one, for instance, where each process counts only the GPU that it was given.
   in_a_process(start, [](Pair pair) {
-    auto& [properties, team, everyone, size] = pair;
+    auto& [properties, team, granule] = pair;
     CUmemGenericAllocationHandle object;
     team.numDevices = 1;
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMulticastCreate(&object, &team));
     team.numDevices = 2;
-    CHECK(cuMulticastCreate(&object, &team));
-    say("right: the GPUs of all processes together, 2 here");
-  });
-
-  step("[2] Create it with the size of the data");
-  // An object comes in whole granules. Its granularity is asked of cuMulticastGetGranularity.
-  in_a_process(start, [](Pair pair) {
-    auto& [properties, team, everyone, granularity] = pair;
-    CUmemGenericAllocationHandle object;
-    team.size = 100000 * sizeof(float);
+    team.size = 100000 * sizeof(int);
     REFUSED(CUDA_ERROR_INVALID_VALUE, cuMulticastCreate(&object, &team));
-    team.size = (team.size + granularity - 1) / granularity * granularity;
+    team.size = (team.size + granule - 1) / granule * granule;
     CHECK(cuMulticastCreate(&object, &team));
-    say("right: rounded up to the granularity");
+    say("right: the GPUs of all processes together, 2 here, and whole granules");
   });
 
-  step("[3] Map a part of it");
-  // An object is mapped whole, from offset 0 on, as memory is.
-  in_a_process(start, [](Pair pair) {
-    auto& [properties, team, everyone, size] = pair;
-    CUdeviceptr mc;
-    team.size = 2 * size;
-    const CUmemGenericAllocationHandle object = create_and_add(team);
-    CHECK(cuMemAddressReserve(&mc, 2 * size, 0, 0, 0));
-    REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(mc, size, size, object, 0));
-    CHECK(cuMemMap(mc, 2 * size, 0, object, 0));
-    say("right: all of it; to use a part, add to the address");
-  });
-
-  step("[4] Bind before the team is complete");
+  step("[2] Bind before the team is complete");
   // The call is not refused. It waits for the missing GPU, and here nobody adds it.
   const pid_t waiting = begin_process(start, [](Pair pair) {
-    auto& [properties, team, everyone, size] = pair;
+    auto& [properties, team, size] = pair;
     CUmemGenericAllocationHandle object, memory;
     CHECK(cuMulticastCreate(&object, &team));  // for two GPUs
     CHECK(cuMemCreate(&memory, size, &properties, 0));
@@ -127,39 +135,87 @@ int main() {
     CHECK(cuMulticastAddDevice(object, 0));
     CHECK(cuMulticastBindMem(object, 0, memory, 0, size, 0));
   });
-  const int status = status_of(waiting);  // vmmsim sees at once that the wait has no end, and ends it with status 125
+  const int status = status_of(waiting);  // vmmsim sees that the wait has no end: it rings the alarm, or ends with 125
   EXPECT(status == 128 + SIGALRM || status == 125, "the process that binds ended with status %d", status);
   say("cuMulticastBindMem(object, 0, memory, 0, size, 0)\n      -> did not come back");
   in_a_process(start, [](Pair pair) {
-    auto& [properties, team, everyone, size] = pair;
-    CUmemGenericAllocationHandle object, memory;
-    CHECK(cuMulticastCreate(&object, &team));
-    CHECK(cuMemCreate(&memory, size, &properties, 0));
-    for (const CUdevice gpu : {0, 1}) CHECK(cuMulticastAddDevice(object, gpu));
-    CHECK(cuMulticastBindMem(object, 0, memory, 0, size, 0));
+    map_both(pair);
     say("right: every GPU added first");
   });
 
-  step("[5] Store with an ordinary instruction");
-  // Undefined: a GPU may do anything with it, and need not tell. So here is printed what this one did.
+  step("[3] Fill at the multicast address");
+  // An ordinary store there is undefined: a GPU may do anything, and need not tell. Here is printed what this one did.
   in_a_process(start, [](Pair pair) {
-    CUdeviceptr replica[2];
-    int* const mc = map_object(pair, replica);
-    store<<<1, 1>>>(mc, 42);
+    const auto [object, memory, mc, own] = map_both(pair);
+    fill<<<1, 256>>>(mc[0], 256, 1);
     CHECK(cudaGetLastError());
     say("cudaDeviceSynchronize()\n      -> %s", check::name(cudaDeviceSynchronize()));
   });
   in_a_process(start, [](Pair pair) {
-    CUdeviceptr replica[2];
-    int* const mc = map_object(pair, replica);
-    store_all<<<1, 1>>>(mc, 42);
+    const auto [object, memory, mc, own] = map_both(pair);
+    fill<<<1, 256>>>(own[0], 256, 1);
     CHECK(cudaGetLastError());
-    for (const CUdeviceptr address : replica) {
-      int found = -1;
-      CHECK(cudaMemcpy(&found, reinterpret_cast<void*>(address), sizeof found, cudaMemcpyDeviceToHost));
-      EXPECT(found == 42, "there is %d in a replica", found);
+    EXPECT(read(own[0] + 255, 0) == 256, "the integers are not there");
+    say("right: at the unicast address");
+  });
+
+  step("[4] Load before all have written");
+  // There is no error, only a sum of what was there: here GPU 1 writes its 2 after GPU 0 has loaded the sum.
+  in_a_process(start, [](Pair pair) {
+    const auto [object, memory, mc, own] = map_both(pair);
+    fill<<<1, 1>>>(own[0], 1, 1);
+    sum<<<1, 1>>>(own[0] + 1, mc[0]);
+    CHECK(cudaGetLastError());
+    say("1 + 2\n      -> %d", read(own[0] + 1, 0));
+    CHECK(cudaSetDevice(1));
+    fill<<<1, 1>>>(own[1], 1, 2);
+    CHECK(cudaDeviceSynchronize());  // GPU 0 has waited in read()
+
+    CHECK(cudaSetDevice(0));
+    sum<<<1, 1>>>(own[0] + 1, mc[0]);
+    CHECK(cudaGetLastError());
+    const int found = read(own[0] + 1, 0);
+    EXPECT(found == 3, "the sum is %d", found);
+    say("right: wait for every GPU first; it is %d", found);
+  });
+
+  step("[5] Store instead of adding");
+  // There is no error: a store replaces what the other threads have stored.
+  in_a_process(start, [](Pair pair) {
+    const auto [object, memory, mc, own] = map_both(pair);
+    raise_flag<<<1, 256>>>(mc[0]);
+    CHECK(cudaGetLastError());
+    say("256 threads arrived, and GPU 0 counts\n      -> %d", read(own[0], 0));
+  });
+  in_a_process(start, [](Pair pair) {
+    const auto [object, memory, mc, own] = map_both(pair);
+    arrive<<<1, 256>>>(mc[0]);
+    CHECK(cudaGetLastError());
+    for (int gpu = 0; gpu < 2; ++gpu) EXPECT(read(own[gpu], gpu) == 256, "GPU %d counts otherwise", gpu);
+    say("right: multimem.red; both GPUs count 256");
+  });
+
+  step("[6] Release the object first");
+  // To use a handle that was released is undefined. Here is printed what this driver answers.
+  in_a_process(start, [](Pair pair) {
+    const auto [object, memory, mc, own] = map_both(pair);
+    CHECK(cuMemRelease(object));
+    for (int gpu = 0; gpu < 2; ++gpu) {
+      unmap(mc[gpu], pair.size);
+      unmap(own[gpu], pair.size);
     }
-    say("right: multimem.st; both replicas hold the value");
+    say("cuMulticastUnbind(object, 0, 0, size)\n      -> %s", check::name(cuMulticastUnbind(object, 0, 0, pair.size)));
+  });
+  in_a_process(start, [](Pair pair) {
+    const auto [object, memory, mc, own] = map_both(pair);
+    for (int gpu = 0; gpu < 2; ++gpu) {
+      unmap(mc[gpu], pair.size);
+      unmap(own[gpu], pair.size);
+      CHECK(cuMulticastUnbind(object, gpu, 0, pair.size));
+      CHECK(cuMemRelease(memory[gpu]));
+    }
+    CHECK(cuMemRelease(object));
+    say("right: unmap, unbind, release the memory, and at last the object");
   });
 
   std::puts("OK");

@@ -16,6 +16,7 @@ namespace ptx = cuda::ptx;
 constexpr int threads = 1024, n = 100 * threads;  // one block, and n elements, on each GPU
 constexpr int rounds = 2;
 constexpr uint64_t second = 1000000000;  // in nanoseconds
+constexpr float too_late = -1;           // instead of a norm, which is never negative
 
 // What the memory of each GPU holds.
 struct Replica {
@@ -26,8 +27,11 @@ struct Replica {
 };
 
 #if __CUDA_ARCH__ >= 900
+// Adds 1 to the counter in every replica: a release.
 __device__ void arrive(uint32_t* mc) { ptx::multimem_red(ptx::sem_release, ptx::scope_sys, ptx::op_add, mc, 1u); }
-__device__ float sum_all(const float* mc) {  // as PTX: cuda::ptx has ld_reduce for integers only
+
+// Returns the sum over all replicas. It's written as PTX, because cuda::ptx has no ld_reduce for a float.
+__device__ float sum_all(const float* mc) {
   float sum;
   asm volatile("multimem.ld_reduce.relaxed.sys.global.add.f32 %0, [%1];"
                : "=f"(sum)
@@ -53,7 +57,7 @@ __device__ float sum_of_squares(const float* part) {
   return sums[threadIdx.x];
 }
 
-// By one thread of each GPU: what all of them have together. Not a number if somebody does not come in time.
+// One thread of each GPU calls this: the norm of the whole vector, or too_late if somebody hasn't come in time.
 __device__ float norm_of_all(Replica* own, Replica* mc, float sum, int round, uint32_t expected, uint64_t limit_ns) {
   own->partial[round % 2] = sum;  // at the unicast address
   ptx::fence_proxy_alias();       // fence 1
@@ -63,7 +67,7 @@ __device__ float norm_of_all(Replica* own, Replica* mc, float sum, int round, ui
   cuda::atomic_ref<uint32_t, cuda::thread_scope_system> arrived(own->arrived);
   const uint64_t start = ptx::get_sreg_globaltimer();
   while (arrived.load(cuda::memory_order_acquire) < expected)  // at the unicast address
-    if (ptx::get_sreg_globaltimer() - start > limit_ns) return NAN;
+    if (ptx::get_sreg_globaltimer() - start > limit_ns) return too_late;
 
   ptx::fence_proxy_alias();                        // fence 3
   return sqrtf(sum_all(&mc->partial[round % 2]));  // at the multicast address
@@ -79,7 +83,7 @@ __global__ void normalise(Replica* own, Replica* mc, uint32_t gpus, uint64_t lim
       own->norm[round] = norm;
     }
     __syncthreads();
-    if (isnan(norm)) return;
+    if (norm == too_late) return;
     for (int i = threadIdx.x; i < n; i += threads) own->part[i] /= norm;
   }
 }
@@ -89,39 +93,43 @@ struct Gpu {
   Replica *mc, *own;
 };
 
-static Replica* map(CUmemGenericAllocationHandle handle, size_t size, size_t granularity, int gpu) {
+// Reserves addresses, maps memory or the object there, and lets one GPU in.
+static Replica* map(CUmemGenericAllocationHandle handle, size_t size, size_t granule, int gpu) {
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = gpu;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+
   CUdeviceptr address;
-  CUmemAccessDesc this_gpu = {};
-  this_gpu.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  this_gpu.location.id = gpu;
-  this_gpu.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  CHECK(cuMemAddressReserve(&address, size, granularity, 0, 0));
+  CHECK(cuMemAddressReserve(&address, size, granule, 0, 0));
   CHECK(cuMemMap(address, size, 0, handle, 0));
-  CHECK(cuMemSetAccess(address, size, &this_gpu, 1));
+  CHECK(cuMemSetAccess(address, size, &access, 1));
   return reinterpret_cast<Replica*>(address);
 }
 
-// Steps 1 to 4 of multicast.cu. Sets the size of a replica.
+// Steps 1 and 2 of multicast.cu. Sets the size of a replica.
 static CUmemGenericAllocationHandle map_replicas(std::vector<Gpu>& gpus, size_t* size) {
-  CUmemGenericAllocationHandle object;
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   CUmulticastObjectProp team = {};
   team.numDevices = unsigned(gpus.size());
-  CUmemAllocationProp memory_on_gpu = {};
-  memory_on_gpu.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  memory_on_gpu.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  size_t of_object, of_memory;
+
+  size_t of_memory, of_object;
+  CHECK(cuMemGetAllocationGranularity(&of_memory, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   CHECK(cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
-  CHECK(cuMemGetAllocationGranularity(&of_memory, &memory_on_gpu, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  const size_t granularity = std::max(of_object, of_memory);
-  *size = team.size = (sizeof(Replica) + granularity - 1) / granularity * granularity;
+  const size_t granule = std::max(of_memory, of_object);
+  *size = team.size = (sizeof(Replica) + granule - 1) / granule * granule;
+
+  CUmemGenericAllocationHandle object;
   CHECK(cuMulticastCreate(&object, &team));
   for (size_t gpu = 0; gpu < gpus.size(); ++gpu) CHECK(cuMulticastAddDevice(object, int(gpu)));
   for (size_t gpu = 0; gpu < gpus.size(); ++gpu) {
-    memory_on_gpu.location.id = int(gpu);
-    CHECK(cuMemCreate(&gpus[gpu].memory, *size, &memory_on_gpu, 0));
+    properties.location.id = int(gpu);
+    CHECK(cuMemCreate(&gpus[gpu].memory, *size, &properties, 0));
     CHECK(cuMulticastBindMem(object, 0, gpus[gpu].memory, 0, *size, 0));
-    gpus[gpu].mc = map(object, *size, granularity, int(gpu));
-    gpus[gpu].own = map(gpus[gpu].memory, *size, granularity, int(gpu));
+    gpus[gpu].mc = map(object, *size, granule, int(gpu));
+    gpus[gpu].own = map(gpus[gpu].memory, *size, granule, int(gpu));
   }
   return object;
 }
@@ -196,7 +204,7 @@ int main() {
   after = run(gpus, count - 1, Wait::for_all, second / 5);
   for (int gpu = 0; gpu < count; ++gpu) {
     EXPECT(after[gpu].arrived == uint32_t(count - 1), "GPU %d: %u arrivals", gpu, after[gpu].arrived);
-    EXPECT(gpu == count - 1 || std::isnan(after[gpu].norm[0]), "GPU %d: there is a norm", gpu);
+    EXPECT(gpu == count - 1 || after[gpu].norm[0] == too_late, "GPU %d: there is a norm", gpu);
   }
   say("%u of %d have arrived, and give up", after[0].arrived, count);
 

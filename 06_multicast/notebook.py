@@ -13,34 +13,34 @@ for gpu in reversed(range(gpus)):
 team = cu.CUmulticastObjectProp()
 team.numDevices = gpus
 of_object = cu.CUmulticastGranularity_flags.CU_MULTICAST_GRANULARITY_MINIMUM
-granularity = max(
-    ok(cu.cuMulticastGetGranularity(team, of_object)), ok(cu.cuMemGetAllocationGranularity(memory_on(0), GRANULE))
+granule = max(
+    ok(cu.cuMemGetAllocationGranularity(memory_on(0), GRANULE)), ok(cu.cuMulticastGetGranularity(team, of_object))
 )
-size = (4 * (2 * n + 1) + granularity - 1) // granularity * granularity
-f"{4 * (2 * n + 1)} bytes for each GPU: {size >> 10} KiB in whole granules"
-# %% [2]
-# The object has a size. Does it take memory?
+size = (4 * (2 * n + 1) + granule - 1) // granule * granule
+f"a replica takes {4 * (2 * n + 1)} bytes: {size >> 20} MiB in whole granules"
+# %% [1]
+# Two GPUs will bring 2 MiB each. Do you create the object with 2 MiB, or with 4? And does it take memory?
 team.size = size
 multicast = ok(cu.cuMulticastCreate(team))
-# %% [2]
-# No: it's only a team, and nobody is in it yet. Add both GPUs.
+# %% [1]
+# With 2, the size of one replica. It took no memory: it's only a team, and nobody is in it yet. Add both GPUs.
 for gpu in range(gpus):
     ok(cu.cuMulticastAddDevice(multicast, gpu))
-# %% [3]
+# %% [1]
 # Now memory, a replica on each GPU. Is it part of the object?
 memory = [ok(cu.cuMemCreate(size, memory_on(gpu), 0)) for gpu in range(gpus)]
-# %% [3]
+# %% [1]
 # Not until you bind it.
 for gpu in range(gpus):
     ok(cu.cuMulticastBindMem(multicast, 0, memory[gpu], 0, size, 0))
-# %% [4]
+# %% [2]
 # The object gets an address for each GPU, like memory. Where does it lead?
-mc = [map_for(gpu, multicast, size, granularity) for gpu in range(gpus)]
-# %% [4]
+mc = [map_for(gpu, multicast, size, granule) for gpu in range(gpus)]
+# %% [2]
 # To the memory of both. Each replica also gets an address of its own, for all that isn't multimem.
-own = [map_for(gpu, memory[gpu], size, granularity) for gpu in range(gpus)]
-# %% [5]
-# Fill each replica's `in` by its own address: 1, 2, 3 on GPU 0, twice that on GPU 1.
+own = [map_for(gpu, memory[gpu], size, granule) for gpu in range(gpus)]
+# %% [2]
+# Fill each replica's `in` at its own address: 1, 2, 3 on GPU 0, and 2, 3, 4 on GPU 1.
 kernels = Kernels("multicast")
 blocks, out, arrived = n // 256, 4 * n, 8 * n  # where `out` and `arrived` begin in a replica
 
@@ -52,35 +52,32 @@ def wait_for_all():
 
 
 def replica(gpu, begin, count):
-    """Integers of its memory, by its own address, which only that GPU may use."""
+    """Integers of its memory, at its own address, which only that GPU may use."""
     use(gpu)
-    return read(own[gpu] + begin, count, "I")
+    return read(own[gpu] + begin, count)
 
 
 for gpu in range(gpus):
     use(gpu)
     ok(cu.cuMemsetD32(own[gpu], 0, size // 4))
-    kernels.fill(blocks, 256, own[gpu], gpu + 1)
+    kernels.fill(blocks, 256, own[gpu], n, gpu + 1)
 wait_for_all()
 [replica(gpu, 0, 5) for gpu in range(gpus)]
-# %% [6]
-# GPU 0 stores its `in` once, at the multicast address of `out`. What does GPU 1 find in its own memory?
+# %% [3]
+# GPU 0 takes the first half of the array. It loads each sum once, at the multicast address, and stores it once. What
+# does GPU 1 find in its own memory?
 use(0)
-kernels.broadcast(blocks, 256, own[0], mc[0])
+kernels.all_reduce(n // 2 // 256, 256, mc[0], 0, n // 2)
 wait_for_all()
-assert all(replica(gpu, out, n) == counting(1, n, kind="I") for gpu in range(gpus))
 [replica(gpu, out, 5) for gpu in range(gpus)]
-# %% [7]
-# Each GPU takes half of the array: it loads `in` once, at the multicast address, and stores what it gets, to both. What
-# will the first five be?
-for gpu in range(gpus):
-    use(gpu)
-    begin, end = n * gpu // gpus, n * (gpu + 1) // gpus
-    kernels.all_reduce((end - begin + 255) // 256, 256, mc[gpu], begin, end)
+# %% [3]
+# The sums, 3, 5, 7: one store has reached both. GPU 1 takes the other half. Has GPU 0 all the sums then?
+use(1)
+kernels.all_reduce(n // 2 // 256, 256, mc[1], n // 2, n)
 wait_for_all()
-assert all(replica(gpu, out, n) == counting(3, n, 3, "I") for gpu in range(gpus))
-[replica(gpu, out, 5) for gpu in range(gpus)]
-# %% [8]
+assert all(replica(gpu, out, n) == counting(3, n, 2) for gpu in range(gpus))
+[replica(gpu, out + 4 * (n - 5), 5) for gpu in range(gpus)]
+# %% [4]
 # 256 threads on each GPU add 1, at the multicast address. What does each GPU count?
 for gpu in range(gpus):
     use(gpu)
@@ -89,12 +86,12 @@ wait_for_all()
 counts = [replica(gpu, arrived, 1)[0] for gpu in range(gpus)]
 assert counts == [512, 512]
 counts
-# %% [8]
+# %% [5]
 # Release a replica's handle, and its mapping. Is its memory free?
 ok(cu.cuMemUnmap(own[1], size))
 ok(cu.cuMemAddressFree(own[1], size))
 ok(cu.cuMemRelease(memory[1]))
-# %% [8]
+# %% [5]
 # No: the object holds it. So undo everything, in reverse order.
 for address in [*mc, own[0]]:
     ok(cu.cuMemUnmap(address, size))

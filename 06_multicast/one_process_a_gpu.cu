@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 constexpr int ranks = 2, n = 256;  // more ranks need another socket, and another meet()
-constexpr CUmemAllocationHandleType file_descriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+constexpr CUmemAllocationHandleType posix_fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 #if __CUDA_ARCH__ >= 900
 __device__ void store_all(uint32_t* mc, uint32_t value) {
@@ -39,7 +39,7 @@ static void meet(int socket, const char* what) {
   EXPECT(met, "the other rank ended or was silent for 30 s, and had not %s", what);
 }
 
-// What every rank does, each with a GPU of its own. Rank 1 tells the story.
+// What every rank does, each with a GPU of its own. (Rank 1 prints the steps.)
 static void take_part(int rank, CUmemGenericAllocationHandle object, size_t size, int socket) {
   const int gpu = rank;
   CHECK(cudaSetDevice(gpu));
@@ -49,13 +49,14 @@ static void take_part(int rank, CUmemGenericAllocationHandle object, size_t size
   meet(socket, "added its GPU");
 
   if (rank == 1) step("[4] Bind your own memory, and map");
-  CUmemAllocationProp memory_on_gpu = {};
-  memory_on_gpu.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  memory_on_gpu.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  memory_on_gpu.location.id = gpu;
-  memory_on_gpu.requestedHandleTypes = file_descriptor;  // like the object's, though nobody exports it
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = gpu;
+  properties.requestedHandleTypes = posix_fd;  // like the object's, though nobody exports it
+
   CUmemGenericAllocationHandle memory;
-  CHECK(cuMemCreate(&memory, size, &memory_on_gpu, 0));
+  CHECK(cuMemCreate(&memory, size, &properties, 0));
   CHECK(cuMulticastBindMem(object, 0, memory, 0, size, 0));
   const CUdeviceptr mc = map(object, size, gpu), own = map(memory, size, gpu);
   meet(socket, "bound its memory");  // without it, a store may find no memory on the other GPU
@@ -88,20 +89,22 @@ static int rank_0(int socket, pid_t rank_1) {
 
   step("[1] Create the object in one process, and send it");
   CUmulticastObjectProp team = {};
-  team.numDevices = ranks;             // the GPUs of all processes
-  team.handleTypes = file_descriptor;  // now or never
+  team.numDevices = ranks;      // the GPUs of all processes
+  team.handleTypes = posix_fd;  // now or never: the object is to leave this process
   team.size = n * sizeof(uint32_t);
-  CUmemAllocationProp memory_on_gpu = {};
-  memory_on_gpu.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  memory_on_gpu.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  size_t of_object, of_memory;
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+
+  size_t of_memory, of_object;
+  CHECK(cuMemGetAllocationGranularity(&of_memory, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   CHECK(cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
-  CHECK(cuMemGetAllocationGranularity(&of_memory, &memory_on_gpu, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  team.size = std::max(of_object, of_memory);  // one granule
+  team.size = std::max(of_memory, of_object);  // one granule, of each GPU
+
   CUmemGenericAllocationHandle object;
   CHECK(cuMulticastCreate(&object, &team));
   int fd;
-  CHECK(cuMemExportToShareableHandle(&fd, object, file_descriptor, 0));
+  CHECK(cuMemExportToShareableHandle(&fd, object, posix_fd, 0));
   say("for %d GPUs, %zu KiB of each", ranks, team.size >> 10);
   send_object(socket, team.size, fd);
   close(fd);
@@ -118,9 +121,10 @@ static int rank_1(int socket) {
   int fd;
   if (!receive_object(socket, &size, &fd)) return 0;  // rank 0 has ended, and said why
   check::require_gpus(ranks);
+
   step("[2] Import it in the other");
   CUmemGenericAllocationHandle object;
-  CHECK(cuMemImportFromShareableHandle(&object, reinterpret_cast<void*>(intptr_t(fd)), file_descriptor));
+  CHECK(cuMemImportFromShareableHandle(&object, reinterpret_cast<void*>(intptr_t(fd)), posix_fd));
   close(fd);
   say("the same object, with a handle of rank 1");
   take_part(1, object, size, socket);
@@ -133,6 +137,7 @@ int main() {
   int ends[2];
   EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0, "%s", std::strerror(errno));
   for (const int end : ends) setsockopt(end, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+
   const pid_t child = fork();  // before any CUDA call
   EXPECT(child >= 0, "%s", std::strerror(errno));
   close(ends[child ? 1 : 0]);  // each keeps one end, and notices when the other closes
@@ -182,12 +187,12 @@ static bool receive_object(int socket, size_t* size, int* fd) {
 // Reserve, map, let one GPU in: as in lesson 01.
 static CUdeviceptr map(CUmemGenericAllocationHandle handle, size_t size, int gpu) {
   CUdeviceptr address;
-  CUmemAccessDesc this_gpu = {};
-  this_gpu.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  this_gpu.location.id = gpu;
-  this_gpu.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = gpu;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CHECK(cuMemAddressReserve(&address, size, size, 0, 0));
   CHECK(cuMemMap(address, size, 0, handle, 0));
-  CHECK(cuMemSetAccess(address, size, &this_gpu, 1));
+  CHECK(cuMemSetAccess(address, size, &access, 1));
   return address;
 }

@@ -34,8 +34,6 @@ from vmmsim.built import BUILT
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SECTION = re.compile(r"^== (.*)\n((?:(?!^== ).*\n)*)", re.MULTILINE)
 COMMENT = "# What the program prints with each of the page's changes; simulated where the line below a title says so.\n"
-    "# What the program prints with each of the page's changes, on one GPU unless the line below a title says else.\n"
-)
 LIMIT = 60  # seconds
 
 
@@ -100,7 +98,7 @@ def folded(line):
     if not line.startswith("vmmsim: "):
         return line + "\n"
     line = re.sub(r',(?=["{])', ", ", line)  # structures are written without a space, and could not be folded
-    line = re.sub(r"\bmistake_\d+::|(?<=\()\S+/(?=\w+\.cu:\d)", "", line)  # how tests/changes.py has built it
+    line = re.sub(r"(?<=\()\S+/(?=\w+\.cu:\d)", "", line)  # the directory's name, which is the checkout's
     options = {"break_long_words": False, "break_on_hyphens": False}
     return textwrap.fill(line, 88, subsequent_indent="  ", **options) + "\n"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """Draws the pictures of the pages that show what a step of a lesson's program has done: draw_pictures.py [--write] BIN
 
-    <!-- picture: vmm_basics [7] "The memory stays, its address changes" -->
+    <!-- picture: vmm_basics [3] "The memory stays, its address changes" -->
     ![What it shows](../docs/pictures/move.svg)
 
 The comment above such a picture names the program, its step, and the picture's title. The program in the directory BIN
@@ -64,7 +64,16 @@ def drawn(lesson, directory, pictures):
             subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True, cwd=ROOT)
             before, _, rest = file.read_text().partition("<desc>")
             words = html.escape(picture.words, False)
-            yield picture, f"{LICENCE}{before}<desc>{words}{rest[rest.index('</desc>') :]}"
+            yield picture, numbered(f"{LICENCE}{before}<desc>{words}{rest[rest.index('</desc>') :]}")
+
+
+def numbered(text):
+    """With own[0] and own[1] for R2 (own[gpu]) and R4 (own[gpu]): a lesson's loops go through the GPUs from 0 on."""
+    found = sorted(set(re.findall(r"\bR(\d+) \((\w+)\[\w+\]\)", text)), key=lambda one: int(one[0]))
+    for number, name in found:
+        nth = [one for one in found if one[1] == name].index((number, name))
+        text = re.sub(rf"\bR{number} \({name}\[\w+\]\)", f"{name}[{nth}]", text)
+    return text
 
 
 def wrong(directory, is_to_write):

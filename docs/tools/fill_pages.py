@@ -188,7 +188,7 @@ def listing(file, wanted):
     if file.name == "try_it_output.txt":
         lines, wanted = tried(lines, wanted or "")
     text = "\n".join(part(lines, wanted or ""))
-    if file.suffix != ".txt" or "line " in (wanted or "") and file.name != "try_it_output.txt":
+    if file.suffix != ".txt" or file.name.endswith("_explained.txt"):  # an output stands as it was printed
         text = textwrap.dedent(text)
     return text.strip("\n").splitlines()
 
