@@ -1,129 +1,150 @@
 // SPDX-License-Identifier: MIT-0
-// 07 Aliasing: map a ring buffer twice in a row, and it has no end. But every sample has two addresses now.
+// 07 Aliasing: map a ring buffer twice in a row, and its newest samples are one array. But each has two addresses then.
 // Build it alone:  nvcc -std=c++17 aliasing.cu -o aliasing -lcuda
 #include "../common/check.h"
 
+#include <cuda/atomic>
 #include <cuda/ptx>  // fence_proxy_alias; with CUDA 12 add -arch=native
 
+#include <algorithm>
 #include <vector>
 
-// Samples are numbers that count up: first, first + 1, and so on.
-__global__ void write_samples(unsigned* samples, size_t n, unsigned first) {
-  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < n) samples[i] = first + unsigned(i);
+constexpr int length = 1000;  // samples in a record, and threads in a block
+constexpr int offset = 100;   // a record that is not yet calibrated is so much too high
+
+// The radio. Its samples count up: first, first + 1, and so on.
+__global__ void fill(int* data, size_t n, int first) {
+  const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+  if (i < n) data[i] = first + int(i);
 }
 
-// Copies samples to where the host looks for them.
-__global__ void read_samples(const unsigned* samples, size_t n, unsigned* seen) {
-  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < n) seen[i] = samples[i];
+// Writes a sample at one address, and reads it at the other.
+__global__ void write_and_read(int* a, const int* b, int* seen) {
+  seen[0] = *b;
+  *a = 1;
+  seen[1] = *b;
 }
 
-// Corrects a record that has two addresses: where it was written, and where it lies in the window.
-__global__ void correct(unsigned* record, const unsigned* in_window, size_t length, unsigned* seen) {
-  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= length) return;
-  const unsigned old = in_window[i];
-  record[i] = old + 1;
-  seen[i] = in_window[i];  // a second read of memory: for all the compiler knows, record[i] is in_window[i]
+// Calibrates a record, and finds how far each sample has risen above the one before it.
+__global__ void calibrate(int* record, const int* newest, int* rise) {
+  const int i = threadIdx.x;
+  const int mine = newest[i] - offset;
+  record[i] = mine;
+  __syncthreads();  // now the sample before mine is calibrated, too
+  rise[i] = mine - newest[i - 1];
 }
 
-__global__ void correct_with_fence(unsigned* record, const unsigned* in_window, size_t length, unsigned* seen) {
-  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= length) return;
-  const unsigned old = in_window[i];
-  record[i] = old + 1;
+// Waits until a record is there, and hands it on.
+__global__ void watch(unsigned* flag, const int* newest, int* seen) {
+  cuda::atomic_ref<unsigned, cuda::thread_scope_system> is_there(*flag);
+  for (int tries = 0; !is_there.load(cuda::memory_order_acquire); ++tries)
+    if (tries == 1'000'000) return;  // nobody waits for ever
   cuda::ptx::fence_proxy_alias();
-  seen[i] = in_window[i];
+  seen[threadIdx.x] = newest[threadIdx.x];
 }
 
-// So many blocks of 256 threads give each sample a thread.
-static unsigned blocks(size_t samples) { return unsigned((samples + 255) / 256); }
+// Copies integers to the host, after the kernels before.
+static std::vector<int> fetch(const int* from, int count) {
+  CHECK(cudaGetLastError());
+  std::vector<int> host(count);
+  CHECK(cudaMemcpy(host.data(), from, count * sizeof(int), cudaMemcpyDeviceToHost));
+  return host;
+}
 
-// Copies n samples to the host. How many of them are right: first, first + 1, and so on?
-static size_t count_right(const unsigned* samples, size_t n, size_t first) {
-  CHECK(cudaGetLastError());  // of the kernel before
-  std::vector<unsigned> on_host(n);
-  CHECK(cudaMemcpy(on_host.data(), samples, n * sizeof(unsigned), cudaMemcpyDeviceToHost));
-  size_t right = 0;
-  for (size_t i = 0; i < n; ++i) right += on_host[i] == unsigned(first + i);
+// Do the samples count up: first, first + 1, and so on?
+static bool in_order(const int* samples, int count, int first) {
+  const std::vector<int> host = fetch(samples, count);
+  for (int i = 0; i < count; ++i)
+    if (host[i] != first + i) return false;
+  return true;
+}
+
+// How many rises are right, which is 1?
+static int count_right(const int* rise, int number) {
+  const std::vector<int> host = fetch(rise, length);
+  const int right = int(std::count(host.begin(), host.end(), 1));
+  const int raw = int(std::count(host.begin(), host.end(), 1 - offset));
+  say("record %d: %d of %d rises right, %d are %d", number, right, length, raw, 1 - offset);
   return right;
 }
 
 int main() {
   check::require_gpus(1);
   CHECK(cudaSetDevice(0));
-  CUmemAllocationProp on_gpu_0 = {};
-  on_gpu_0.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  on_gpu_0.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  on_gpu_0.location.id = 0;
-  CUmemAccessDesc gpu_0 = {};
-  gpu_0.location = on_gpu_0.location;
-  gpu_0.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = 0;
+  CUmemAccessDesc access = {};
+  access.location = properties.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   size_t size;  // one granule
-  CHECK(cuMemGetAllocationGranularity(&size, &on_gpu_0, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  CHECK(cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 
-  step("[1] Map a ring buffer twice in a row");
+  step("[1] Map a ring twice in a row");
   CUmemGenericAllocationHandle memory;
-  CUdeviceptr ring;
-  CHECK(cuMemCreate(&memory, size, &on_gpu_0, 0));
-  CHECK(cuMemAddressReserve(&ring, 2 * size, 0, 0, 0));
-  CHECK(cuMemMap(ring, size, 0, memory, 0));
-  CHECK(cuMemMap(ring + size, size, 0, memory, 0));  // the same memory again
-  CHECK(cuMemSetAccess(ring, 2 * size, &gpu_0, 1));
-  const size_t n = size / sizeof(unsigned);  // a whole number: a sample's size must divide the ring's
-  unsigned* const a = reinterpret_cast<unsigned*>(ring);
-  unsigned* const b = a + n;  // a[i] and b[i] are the same sample
-  say("%zu KiB of memory: A is 0x%llx, B is 0x%llx", size >> 10, ring, ring + size);
+  CUdeviceptr address;
+  CHECK(cuMemCreate(&memory, size, &properties, 0));
+  CHECK(cuMemAddressReserve(&address, 2 * size, 0, 0, 0));
+  CHECK(cuMemMap(address, size, 0, memory, 0));
+  CHECK(cuMemMap(address + size, size, 0, memory, 0));  // the same memory again
+  CHECK(cuMemSetAccess(address, 2 * size, &access, 1));
+  int* const ring = reinterpret_cast<int*>(address);
+  const int n = int(size / sizeof(int));  // samples in the ring: ring[i] and ring[i + n] are one
 
-  step("[2] Write past the end");
-  const size_t length = 200'000;               // samples in a record
-  write_samples<<<blocks(n), 256>>>(a, n, 0);  // the ring is full
-  size_t total = n;
-  unsigned* oldest = a;
-  int past_the_end = 0;
-  for (int i = 0; i < 16; ++i) {
-    if (oldest + length > b) ++past_the_end;
-    write_samples<<<blocks(length), 256>>>(oldest, length, unsigned(total));  // over the oldest samples
-    total += length;
-    oldest = a + total % n;
-    const size_t right = count_right(oldest, n, total - n);  // one cudaMemcpy takes the whole window
-    EXPECT(right == n, "after record %d the last %zu samples are not one array", i, n);
-  }
-  say("16 records, each written in one piece: %d go past the end", past_the_end);
-  say("after each of them, the last %zu samples are one array", n);
-
-  step("[3] Correct a record");
-  unsigned* const record = oldest;  // the next record is written here, in A, and doesn't cross the end
-  write_samples<<<blocks(length), 256>>>(record, length, unsigned(total));
-  const size_t first = total;  // the record's first sample, to which each correct() below adds 1
+  int total = n / length * length;  // samples received: all whole records that fit
+  fill<<<total / length, length>>>(ring, total, 0);
+  int* record = ring + total;  // where the next record goes
+  fill<<<1, length>>>(record, length, total);
   total += length;
-  oldest = a + total % n;
-  unsigned* const in_window = oldest + n - length;  // the window ends with the record, in B
-  unsigned* seen;
-  CHECK(cudaMalloc(&seen, length * sizeof(unsigned)));
-  correct<<<blocks(length), 256>>>(record, in_window, length, seen);
-  const size_t right = count_right(seen, length, first + 1);
-  say("%zu of %zu threads see what they have written", right, length);  // undefined: no EXPECT
+  int* window = ring + total % n;  // the oldest sample: from here on, all n are in order
+  EXPECT(in_order(window, n, total - n), "the newest %d samples are not one array", n);
+  say("record %d: %d samples before the ring's end, %d past it", total / length, n + length - total, total - n);
+  say("the newest %d samples are one array", n);
 
-  step("[4] Ask the next kernel");
-  read_samples<<<blocks(length), 256>>>(in_window, length, seen);
-  EXPECT(count_right(seen, length, first + 1) == length, "the next kernel does not see what was written");
-  say("it sees what all %zu threads have written", length);
+  step("[2] Write at one address, read at the other");
+  int* result;
+  CHECK(cudaMalloc(&result, length * sizeof(int)));
+  write_and_read<<<1, 1>>>(window, window + n, result);
+  const std::vector<int> seen = fetch(result, 2);
+  say("it was %d; a thread wrote 1 and read %d; then the host read %d", seen[0], seen[1], fetch(window + n, 1)[0]);
 
-  step("[5] Use one address");
-  correct<<<blocks(length), 256>>>(in_window, in_window, length, seen);
-  EXPECT(count_right(seen, length, first + 2) == length, "not all threads see what they have written, at one address");
-  say("all %zu threads see what they have written", length);
+  step("[3] Calibrate a record");
+  int* newest = window + n - length;                             // the window ends with the record
+  fill<<<1, length>>>(record, length, total - length + offset);  // record 525 once more, too high
+  calibrate<<<1, length>>>(record, newest, result);
+  EXPECT(count_right(result, total / length) == length, "a thread does not see its neighbour's sample");
 
-  step("[6] Put a fence between");
-  correct_with_fence<<<blocks(length), 256>>>(record, in_window, length, seen);
-  EXPECT(count_right(seen, length, first + 3) == length, "not all threads see what they have written");
-  say("all %zu threads see what they have written", length);
+  record = window;  // the next record goes over the oldest samples
+  total += length;
+  window = ring + total % n;
+  newest = window + n - length;
+  fill<<<1, length>>>(record, length, total - length + offset);
+  calibrate<<<1, length>>>(record, newest, result);
+  count_right(result, total / length);  // undefined: nothing to expect
 
-  CHECK(cudaFree(seen));
-  CHECK(cuMemUnmap(ring, 2 * size));  // both mappings
-  CHECK(cuMemAddressFree(ring, 2 * size));
+  step("[4] Use one address");
+  fill<<<1, length>>>(record, length, total - length + offset);  // the same record once more
+  calibrate<<<1, length>>>(newest, newest, result);
+  EXPECT(count_right(result, total / length) == length, "a thread does not see its neighbour's sample");
+
+  step("[5] Put a fence between");
+  unsigned* flag;
+  CHECK(cudaMalloc(&flag, sizeof *flag));
+  CHECK(cudaMemset(flag, 0, sizeof *flag));
+  cudaStream_t radio = nullptr, watcher = nullptr;
+  for (cudaStream_t* stream : {&radio, &watcher}) CHECK(cudaStreamCreate(stream));
+  watch<<<1, length, 0, watcher>>>(flag, newest, result);
+  fill<<<1, length, 0, radio>>>(record, length, total - length + offset);         // the same record once more
+  CHECK(cuStreamWriteValue32(radio, reinterpret_cast<CUdeviceptr>(flag), 1, 0));  // and the news of it
+  EXPECT(in_order(result, length, total - length + offset), "the watching kernel does not see the record");
+  say("record %d: a kernel launched before it came sees all %d samples", total / length, length);
+
+  for (cudaStream_t stream : {radio, watcher}) CHECK(cudaStreamDestroy(stream));
+  CHECK(cudaFree(flag));
+  CHECK(cudaFree(result));
+  CHECK(cuMemUnmap(address, 2 * size));  // both mappings
+  CHECK(cuMemAddressFree(address, 2 * size));
   CHECK(cuMemRelease(memory));
   std::puts("OK");
 }

@@ -9,58 +9,60 @@
 
 #include <cuda/ptx>
 
+#include <algorithm>
 #include <vector>
 
 static const char usage[] = "usage: aliasing_broken\n";
 
-constexpr int threads = 1024;
+constexpr int length = 1000;  // samples in a record, and threads in a block
+constexpr int offset = 100;   // a record that is not yet calibrated is so much too high
 
-// Each thread reads a value through b, and writes it through a. Then another thread reads it through b.
-__global__ void with_barrier(int* a, const int* b, int* seen) {
-  const int i = threadIdx.x, other = threads - 1 - i, old = b[i];
-  a[i] = old + 1;
-  __syncthreads();
-  seen[other] = b[other];
+// The radio. Its samples count up: first, first + 1, and so on.
+__global__ void fill(int* data, size_t n, int first) {
+  const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+  if (i < n) data[i] = first + int(i);
 }
 
-__global__ void with_fence(int* a, const int* b, int* seen) {
-  const int i = threadIdx.x, other = threads - 1 - i, old = b[i];
-  a[i] = old + 1;
+// Calibrates a record, and finds how far each sample has risen above the one before it.
+__global__ void calibrate(int* record, const int* newest, int* rise) {
+  const int i = threadIdx.x;
+  const int mine = newest[i] - offset;
+  record[i] = mine;
+  __syncthreads();
+  rise[i] = mine - newest[i - 1];
+}
+
+__global__ void calibrate_with_fence(int* record, const int* newest, int* rise) {
+  const int i = threadIdx.x;
+  const int mine = newest[i] - offset;
+  record[i] = mine;
   cuda::ptx::fence_proxy_alias();
   __syncthreads();
-  seen[other] = b[other];
+  rise[i] = mine - newest[i - 1];
 }
 
-// Samples are numbers that count up: 0, 1, 2 ...
-__global__ void write_samples(int* samples, int n) {
-  const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < n) samples[i] = i;
-}
-
-// How many of n numbers are right: first, first + 1, and so on.
-static int count_right(const int* numbers, int n, int first) {
+// Copies integers to the host, after the kernels before.
+static std::vector<int> fetch(const int* from, int count) {
   CHECK(cudaGetLastError());
-  std::vector<int> on_host(n);
-  CHECK(cudaMemcpy(on_host.data(), numbers, n * sizeof(int), cudaMemcpyDeviceToHost));
-  int right = 0;
-  for (int i = 0; i < n; ++i) right += on_host[i] == first + i;
-  return right;
+  std::vector<int> host(count);
+  CHECK(cudaMemcpy(host.data(), from, count * sizeof(int), cudaMemcpyDeviceToHost));
+  return host;
 }
 
-// A ring of one granule: its memory, and its two addresses, which GPU 0 may use.
+// A ring of one granule, mapped twice in a row: `address` is its first address, and GPU 0 may use both.
 struct Ring {
   CUmemGenericAllocationHandle memory;
-  CUdeviceptr a, b;
+  CUdeviceptr address;
 };
 
 static Ring map_ring(const Granule& granule) {
-  const auto [memory_on_gpu, gpu_0, size] = granule;
+  const auto [properties, access, size] = granule;
   Ring ring;
-  CHECK(cuMemCreate(&ring.memory, size, &memory_on_gpu, 0));
-  CHECK(cuMemAddressReserve(&ring.a, 2 * size, 0, 0, 0));
-  ring.b = ring.a + size;
-  for (const CUdeviceptr address : {ring.a, ring.b}) CHECK(cuMemMap(address, size, 0, ring.memory, 0));
-  CHECK(cuMemSetAccess(ring.a, 2 * size, &gpu_0, 1));
+  CHECK(cuMemCreate(&ring.memory, size, &properties, 0));
+  CHECK(cuMemAddressReserve(&ring.address, 2 * size, 0, 0, 0));
+  CHECK(cuMemMap(ring.address, size, 0, ring.memory, 0));
+  CHECK(cuMemMap(ring.address + size, size, 0, ring.memory, 0));
+  CHECK(cuMemSetAccess(ring.address, 2 * size, &access, 1));
   return ring;
 }
 
@@ -75,65 +77,69 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);      // no child inherits a line that is not written yet
   in_a_process(start_on_gpu_0, [](Granule) {});  // a machine that cannot do this says so first
 
-  step("[1] Take a barrier for a fence");
-  // Each thread reads what another one wrote, and waits for it. No call fails, and no kernel.
-  for (auto* kernel : {with_barrier, with_fence})
-    in_a_process(start_on_gpu_0, [kernel](Granule granule) {
-      const auto [memory, a, b] = map_ring(granule);
-      int* seen;
-      CHECK(cudaMalloc(&seen, threads * sizeof(int)));
-      CHECK(cudaMemset(seen, 0xff, threads * sizeof(int)));
-      write_samples<<<1, threads>>>(reinterpret_cast<int*>(a), threads);
-      kernel<<<1, threads>>>(reinterpret_cast<int*>(a), reinterpret_cast<int*>(b), seen);
-      const int fresh = count_right(seen, threads, 1);
-      EXPECT(kernel == with_barrier || fresh == threads, "%d of %d threads see it", fresh, threads);
-      say("%s__syncthreads(): %d of %d threads see what the other has written",
-          kernel == with_barrier ? "" : "right: fence_proxy_alias(), ", fresh, threads);
-    });
-
-  step("[2] Write a record that is longer than the ring");
-  // No call fails, and no kernel. It ends where B ends, and writes each sample of the ring twice.
-  for (const int rings : {2, 1})
-    in_a_process(start_on_gpu_0, [rings](Granule granule) {
-      const auto [memory, a, b] = map_ring(granule);
-      const int n = int(granule.size / sizeof(int)), length = rings * n;
-      int* const record = reinterpret_cast<int*>(a);
-      CHECK(cudaMemset(record, 0xff, granule.size));
-      write_samples<<<length / 256, 256>>>(record, length);
-      const int kept = count_right(record, length, 0);
-      EXPECT(kept == n, "%d of %d samples are there", kept, length);
-      say("%sthe ring has room for %d samples; of a record of %d, %d are there", rings == 1 ? "right: " : "", n, length,
-          kept);
-    });
-
-  step("[3] Map both halves in one call");
-  // A call maps an allocation once.
+  step("[1] Map both halves in one call");
+  // A call maps an allocation whole, and once.
   in_a_process(start_on_gpu_0, [](Granule granule) {
-    const auto [memory_on_gpu, gpu_0, size] = granule;
+    const auto [properties, access, size] = granule;
     CUmemGenericAllocationHandle memory;
-    CUdeviceptr ring;
-    CHECK(cuMemCreate(&memory, size, &memory_on_gpu, 0));
-    CHECK(cuMemAddressReserve(&ring, 2 * size, 0, 0, 0));
-    REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(ring, 2 * size, 0, memory, 0));
-    CHECK(cuMemMap(ring, size, 0, memory, 0));
-    CHECK(cuMemMap(ring + size, size, 0, memory, 0));
-    CHECK(cuMemSetAccess(ring, 2 * size, &gpu_0, 1));
+    CUdeviceptr address;
+    CHECK(cuMemCreate(&memory, size, &properties, 0));
+    CHECK(cuMemAddressReserve(&address, 2 * size, 0, 0, 0));
+    REFUSED(CUDA_ERROR_NOT_SUPPORTED, cuMemMap(address, 2 * size, 0, memory, 0));
+    CHECK(cuMemMap(address, size, 0, memory, 0));
+    CHECK(cuMemMap(address + size, size, 0, memory, 0));
+    CHECK(cuMemSetAccess(address, 2 * size, &access, 1));
     say("right: one call for each half");
   });
 
-  step("[4] Unmap one address, and expect the memory back");
+  step("[2] Take a barrier for a fence");
+  // Each thread reads at `newest` what its neighbour has written at `record`. No call fails, and no kernel.
+  for (auto* kernel : {calibrate, calibrate_with_fence})
+    in_a_process(start_on_gpu_0, [kernel](Granule granule) {
+      int* const record = reinterpret_cast<int*>(map_ring(granule).address) + length;
+      const int n = int(granule.size / sizeof(int));
+      int* const newest = record + n;  // the same samples
+      int* rise;
+      CHECK(cudaMalloc(&rise, length * sizeof(int)));
+      fill<<<1, length>>>(record - length, length, 0);       // the record before
+      fill<<<1, length>>>(record, length, length + offset);  // not calibrated
+      kernel<<<1, length>>>(record, newest, rise);
+      const std::vector<int> host = fetch(rise, length);
+      const int right = int(std::count(host.begin(), host.end(), 1));
+      EXPECT(kernel == calibrate || right == length, "%d of %d rises are right", right, length);
+      say("%s__syncthreads(): %d of %d rises right", kernel == calibrate ? "" : "right: fence_proxy_alias(), ", right,
+          length);
+    });
+
+  step("[3] Write a record that is longer than the ring");
+  // No call fails, and no kernel. It ends where the second half ends, and writes each sample of the ring twice.
+  for (const int rings : {2, 1})
+    in_a_process(start_on_gpu_0, [rings](Granule granule) {
+      const int n = int(granule.size / sizeof(int)), samples = rings * n;
+      int* const record = reinterpret_cast<int*>(map_ring(granule).address);
+      CHECK(cudaMemset(record, 0xff, granule.size));
+      fill<<<samples / 256, 256>>>(record, samples, 0);
+      const std::vector<int> host = fetch(record, samples);
+      int kept = 0;
+      for (int i = 0; i < samples; ++i) kept += host[i] == i;
+      EXPECT(kept == n, "%d of %d samples are there", kept, samples);
+      say("%sthe ring has room for %d samples; of a record of %d, %d are there", rings == 1 ? "right: " : "", n,
+          samples, kept);
+    });
+
+  step("[4] Unmap one half, and expect the memory back");
   // No call fails. Each mapping holds the memory, and so does the handle: it is freed with the last of them.
   in_a_process(start_on_gpu_0, [](Granule granule) {
     const size_t before = free_memory(), size = granule.size;
-    const auto [memory, a, b] = map_ring(granule);
+    const auto [memory, address] = map_ring(granule);
     EXPECT(before - free_memory() == size, "two mappings take %zu bytes", before - free_memory());
     CHECK(cuMemRelease(memory));
-    CHECK(cuMemUnmap(a, size));
+    CHECK(cuMemUnmap(address, size));
     EXPECT(before - free_memory() == size, "%zu bytes are taken", before - free_memory());
-    say("A is unmapped, and %zu KiB are still taken", (before - free_memory()) >> 10);
-    CHECK(cuMemUnmap(b, size));
+    say("the first half is unmapped, and %zu MiB are still taken", (before - free_memory()) >> 20);
+    CHECK(cuMemUnmap(address + size, size));
     EXPECT(before == free_memory(), "%zu bytes are taken", before - free_memory());
-    say("right: B is unmapped as well, and 0 KiB are taken");
+    say("right: the second half is unmapped as well, and 0 MiB are taken");
   });
 
   std::puts("OK");

@@ -1,88 +1,105 @@
 # SPDX-License-Identifier: MIT-0
 # Lesson 07 by hand. docs/tools/notebooks.py puts these cells into the notebook, before the text of their step.
 # %% [0]
-from by_hand import GRANULE, Kernels, access_for, counting, cu, memory_on, ok, read, use
+from by_hand import GRANULE, Kernels, access_for, counting, cu, memory_on, ok, read, use, write
 
 # %% [1]
-# One granule of memory, and addresses for two.
+# One granule of memory, and addresses for two. Which of the two does it take from the GPU?
 use(0)
 size = ok(cu.cuMemGetAllocationGranularity(memory_on(0), GRANULE))
 memory = ok(cu.cuMemCreate(size, memory_on(0), 0))
-ring = int(ok(cu.cuMemAddressReserve(2 * size, 0, 0, 0)))
-ok(cu.cuMemMap(ring, size, 0, memory, 0))
+address = int(ok(cu.cuMemAddressReserve(2 * size, 0, 0, 0)))
+# %% [1] refused
+# Can one call map both halves?
+cu.cuMemMap(address, 2 * size, 0, memory, 0)
 # %% [1]
-# Map the same memory a second time, right behind. Will the driver take it? How much memory will there be?
-b = ring + size
-ok(cu.cuMemMap(b, size, 0, memory, 0))
-ok(cu.cuMemSetAccess(ring, 2 * size, [access_for(0)], 1))
+# One half at a time, then. Here's the first.
+ok(cu.cuMemMap(address, size, 0, memory, 0))
+# %% [1]
+# Map the same memory a second time, right after the first. Will the driver take it? How much memory will there be?
+ok(cu.cuMemMap(address + size, size, 0, memory, 0))
+ok(cu.cuMemSetAccess(address, 2 * size, [access_for(0)], 1))
 # %% [1]
 # Two arrows, one box. Store at the one address, and read at the other:
-ok(cu.cuMemsetD32(ring, 42, 1))
-read(b, 1)[0]
-# %% [2]
-# The ring holds n samples. Write a record that begins near its end, in one piece, past the end of A. Where do its last
-# samples come to lie?
+ok(cu.cuMemsetD32(address, 42, 1))
+read(address + size, 1)[0]
+# %% [1]
+# The ring holds n samples. The radio sends all whole records that fit, and then one that goes past the end, in one
+# piece. Where will its last samples be?
 kernels = Kernels("aliasing")
-n, length = size // 4, 200_000
+n, length = size // 4, 1000
 
 
-def blocks(samples):
-    return (samples + 255) // 256
+def sample(i):
+    return address + 4 * i
 
 
-kernels.write_samples(blocks(n), 256, ring, n, 0)
-near_the_end = ring + 4 * (n - 100_000)
-kernels.write_samples(blocks(length), 256, near_the_end, length, 1_000_000)
-assert read(near_the_end, length) == counting(1_000_000, length)
-read(ring, 3)
-# %% [2]
-# At the beginning: the 100,001st sample of the record is the first of the ring. Now six records, one after another. The
-# window, always the last n samples, is one array each time, and you never ask where the end is.
-kernels.write_samples(blocks(n), 256, ring, n, 0)
-total, past_the_end = n, 0
-for _ in range(6):
-    oldest = ring + 4 * (total % n)
-    past_the_end += oldest + 4 * length > b
-    kernels.write_samples(blocks(length), 256, oldest, length, total)
-    total += length
-    window = ring + 4 * (total % n)
-    assert read(window, n) == counting(total - n, n)
-f"{past_the_end} of 6 records go past the end"
-# %% [3]
-# Correct a record: each thread reads its sample in the window (in B), adds 1 where the record was written (in A), and
-# reads the window again. How many of 200,000 threads see what they have written themselves?
-record, first = ring + 4 * (total % n), total
-kernels.write_samples(blocks(length), 256, record, length, total)
+total = n // length * length
+kernels.fill(total // length, length, sample(0), total, 0)
+record = sample(total)
+kernels.fill(1, length, record, length, total)
+assert read(record, length) == counting(total, length)
 total += length
-in_window = ring + 4 * (total % n + n - length)
+read(sample(0), 3)
+# %% [1]
+# At the beginning, where the oldest samples were. The window begins right after them: is it one array?
+window = sample(total % n)
+assert read(window, n) == counting(total - n, n)
+# %% [2]
+# It is, with all n samples in order. Now hand a kernel both addresses of the oldest sample. It reads at the second,
+# writes 1 at the first, and reads at the second again. What will it have read?
 seen = int(ok(cu.cuMemAlloc(4 * length)))
+kernels.write_and_read(1, 1, window, window + size, seen)
+list(read(seen, 2))
+# %% [2]
+# And what do you read there, after the kernel?
+read(window + size, 1)[0]
+# %% [3]
+# Calibrate the record that crosses the end: it comes in 100 too high. How many rises will be 1?
+offset, newest = 100, window + 4 * (n - length)
 
 
-def right(first):
-    return sum(map(int.__eq__, read(seen, length), range(first, first + length)))
+def rises():
+    found = list(read(seen, length))
+    return f"{found.count(1)} of {length} rises right, {found.count(1 - offset)} are {1 - offset}"
 
 
-kernels.correct(blocks(length), 256, record, in_window, length, seen)
-f"{right(first + 1)} of {length} threads see what they have written"
+kernels.fill(1, length, record, length, total - length + offset)
+kernels.calibrate(1, length, record, newest, seen)
+rises()
+# %% [3]
+# The test has passed. And the next record?
+record = window
+total += length
+window = sample(total % n)
+newest = window + 4 * (n - length)
+kernels.fill(1, length, record, length, total - length + offset)
+kernels.calibrate(1, length, record, newest, seen)
+rises()
+# %% [3]
+# What is different? Look how far apart the two addresses of the record are now. (Of the record before it was 0.)
+(newest - record) // 4 == n
 # %% [4]
-# Ask the next kernel. It reads at the same address, in B.
-kernels.read_samples(blocks(length), 256, in_window, length, seen)
-assert right(first + 1) == length
+# The same record once more, at one address. How many will be right?
+kernels.fill(1, length, record, length, total - length + offset)
+kernels.calibrate(1, length, newest, newest, seen)
+rises()
 # %% [5]
-# It sees all. Now correct the record by one address alone: the one in B, twice.
-kernels.correct(blocks(length), 256, in_window, in_window, length, seen)
-assert right(first + 2) == length
-# %% [6]
-# And by both addresses, with a fence between the write and the read.
-kernels.correct_with_fence(blocks(length), 256, record, in_window, length, seen)
-assert right(first + 3) == length
-# %% [6]
-# Unmap A alone. Where is the data now?
-ok(cu.cuMemFree(seen))
-ok(cu.cuMemUnmap(ring, size))
-read(b, 3)
-# %% [6]
-# Still there, by B. Give all of it back.
-ok(cu.cuMemUnmap(b, size))
-ok(cu.cuMemAddressFree(ring, 2 * size))
+# A kernel that waits for a flag can't be told which address to use for good. Here the flag is set already, so that this
+# cell ends. Does the kernel see the record at the other address?
+flag = int(ok(cu.cuMemAlloc(4)))
+write(flag, counting(1, 1))
+kernels.fill(1, length, record, length, total)
+kernels.watch(1, length, flag, newest, seen)
+assert read(seen, length) == counting(total, length)
+# %% [5]
+# It does, and here even the launch in between would have been enough. Unmap the first half alone. Where is the data now?
+for scratch in seen, flag:
+    ok(cu.cuMemFree(scratch))
+ok(cu.cuMemUnmap(address, size))
+read(newest, 3)
+# %% [5]
+# Still there, in the second half. Give all of it back.
+ok(cu.cuMemUnmap(address + size, size))
+ok(cu.cuMemAddressFree(address, 2 * size))
 ok(cu.cuMemRelease(memory))
