@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// 01 VMM basics, broken: the mistakes of the lesson's page and a few more, the answer that each gets, and the right way.
+// 01 VMM basics, broken: the mistakes of the lesson's page and a few more, the answer each gets, and the right way.
 //
 // A kernel that faults ends all CUDA work of its process, so every try has a process of its own.
 //
