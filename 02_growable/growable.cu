@@ -11,16 +11,18 @@ struct GrowableBuffer {
   size_t size = 0;                      // how far the GPU may use it
   size_t chunk = 0;                     // size of one allocation
   CUmemAllocationProp properties = {};  // what kind of memory, and on which GPU
-
-  GrowableBuffer& operator=(GrowableBuffer&&) = delete;  // forbids copies as well: two would free the same memory
   static size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+  GrowableBuffer& operator=(GrowableBuffer&&) = delete;  // forbids copies as well: two would free the same memory
 
-  // Takes addresses for `max_size` bytes or more, and no memory yet. A chunk has to be a multiple of the granule.
-  CUresult reserve(const CUmemAllocationProp& kind, size_t max_size, size_t chunk_size) {
-    if (reserved > 0 || chunk_size == 0) return CUDA_ERROR_INVALID_VALUE;
+  CUresult reserve(const CUmemAllocationProp& kind, size_t max_size, size_t chunk_size) {  // takes no memory yet
+    if (reserved > 0) return CUDA_ERROR_INVALID_VALUE;
+    size_t granule;
+    CUresult result = cuMemGetAllocationGranularity(&granule, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    if (result != CUDA_SUCCESS) return result;
     properties = kind;
-    chunk = chunk_size;
-    const CUresult result = cuMemAddressReserve(&address, round_up(max_size, chunk), 0, 0, 0);
+    chunk = round_up(chunk_size, granule);
+    if (chunk == 0) return CUDA_ERROR_INVALID_VALUE;
+    result = cuMemAddressReserve(&address, round_up(max_size, chunk), 0, 0, 0);
     if (result == CUDA_SUCCESS) reserved = round_up(max_size, chunk);
     return result;
   }
@@ -35,8 +37,7 @@ struct GrowableBuffer {
     return result != CUDA_SUCCESS ? result : released;
   }
 
-  // To `wanted` bytes or more, or not at all. OUT_OF_MEMORY: the GPU is full. INVALID_VALUE: you reserved too little.
-  CUresult grow(size_t wanted) {
+  CUresult grow(size_t wanted) {  // to `wanted` bytes or more, or not at all; INVALID_VALUE: you reserved too little
     if (wanted > reserved) return CUDA_ERROR_INVALID_VALUE;
     if (wanted <= size) return CUDA_SUCCESS;
     const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -48,8 +49,7 @@ struct GrowableBuffer {
     return result;
   }
 
-  // To as few chunks as hold `wanted` bytes. First wait for all work that uses the others!
-  CUresult shrink(size_t wanted) {
+  CUresult shrink(size_t wanted) {  // to as few chunks as hold `wanted` bytes; first wait for all work in the others!
     const size_t kept = wanted < mapped ? round_up(wanted, chunk) : mapped;
     const CUresult result = kept < mapped ? cuMemUnmap(address + kept, mapped - kept) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS) mapped = kept;
@@ -57,8 +57,7 @@ struct GrowableBuffer {
     return result;
   }
 
-  // Gives everything back; after an error, call it again. (A destructor could report none.)
-  CUresult destroy() {
+  CUresult destroy() {  // gives everything back; after an error, call it again (a destructor could report none)
     CUresult result = shrink(0);
     if (result == CUDA_SUCCESS && reserved > 0) result = cuMemAddressFree(address, reserved);
     if (result == CUDA_SUCCESS) address = 0, reserved = 0;
@@ -70,24 +69,26 @@ struct GrowableBuffer {
 const size_t MiB = 1 << 20;
 const int few = 1000, many = 4000, most = 6000;  // requests
 struct Slot {
-  int request;                     // whose slot it is
-  char state[8192 - sizeof(int)];  // what we keep for that request
+  int request, state[2047];  // whose slot it is, and what we keep for that request: 8 KiB
 };
-__device__ Slot* table[most];  // for each request a pointer to its slot
-__device__ int lost;           // requests that don't find their slot
+__device__ Slot* table[most];       // for each request a pointer to its slot
+__device__ int first, count, lost;  // requests: the first new one, all, and those that don't find their slot
 
-// Gives each request from `first` on a slot, and looks all of them up through the table.
-__global__ void serve(Slot* slots, int first) {
-  const int request = blockIdx.x * blockDim.x + threadIdx.x;
-  if (request >= first) {
-    slots[request].request = request;
-    table[request] = &slots[request];
+// Gives each new request a slot, and looks all of them up through the table.
+__global__ void serve(Slot* slots) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+    if (i >= first) {
+      slots[i].request = i;
+      table[i] = &slots[i];
+    }
+    if (table[i]->request != i) atomicAdd(&lost, 1);
   }
-  if (table[request]->request != request) atomicAdd(&lost, 1);
 }
 
-static void serve_all(CUdeviceptr address, size_t size, int first, int requests) {
-  serve<<<requests / 250, 250>>>(reinterpret_cast<Slot*>(address), first);
+static void serve_all(CUdeviceptr address, size_t size, int first_new, int requests) {
+  CHECK(cudaMemcpyToSymbol(first, &first_new, sizeof first_new));
+  CHECK(cudaMemcpyToSymbol(count, &requests, sizeof requests));
+  serve<<<4, 256>>>(reinterpret_cast<Slot*>(address));
   CHECK(cudaGetLastError());
   int found;
   CHECK(cudaMemcpyFromSymbol(&found, lost, sizeof found));  // waits for the kernel; if it faulted, this fails
@@ -98,7 +99,6 @@ static void serve_all(CUdeviceptr address, size_t size, int first, int requests)
 int main() {
   check::require_gpus(1);
   CHECK(cudaSetDevice(0));
-
   step("[1] Grow in a loop");
   CUmemAllocationProp properties = {CU_MEM_ALLOCATION_TYPE_PINNED};
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;  // GPU 0
@@ -131,13 +131,13 @@ int main() {
   serve_all(buffer.address, buffer.size, 0, many);
 
   step("[3] Fail half-way");
-  const CUdeviceptr half_way = buffer.address + 40 * MiB;  // of the growth from 32 MiB to 48
+  const CUdeviceptr fifth = buffer.address + buffer.size + 4 * buffer.chunk;  // of the new chunks
   CUmemGenericAllocationHandle obstacle;
   CHECK(cuMemCreate(&obstacle, buffer.chunk, &properties, 0));
-  CHECK(cuMemMap(half_way, buffer.chunk, 0, obstacle, 0));  // in the way of the fifth new chunk
+  CHECK(cuMemMap(fifth, buffer.chunk, 0, obstacle, 0));  // in its place
   REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.grow(most * sizeof(Slot)));
   say("still %zu MiB", buffer.size / MiB);
-  CHECK(cuMemUnmap(half_way, buffer.chunk));
+  CHECK(cuMemUnmap(fifth, buffer.chunk));
   CHECK(cuMemRelease(obstacle));
   CHECK(buffer.grow(most * sizeof(Slot)));  // the same call again
   serve_all(buffer.address, buffer.size, many, most);

@@ -42,17 +42,25 @@ size = 8 * MiB
 ok(cu.cuMemSetAccess(address, size, [access], 1))
 # %% [1]
 # Give each request its slot. `serve` also saves a pointer to each slot in a table on the GPU, and looks each request up
-# there. Then capture the same kernel into a CUDA graph, to look up those that there are. The graph keeps `address`, and
-# how many blocks there are. If the buffer had to move to grow, what would be wrong in the table, and what in the graph?
+# there. It reads from memory which requests are new and how many there are. Then capture the same kernel into a CUDA
+# graph. The graph keeps `address`, and its number of blocks. If the buffer had to move to grow, what would be wrong in
+# the table, and what in the graph?
 #
 # <!-- listing: growable.cu serve -->
 kernels = Kernels("growable")
-lost = kernels.variable("lost")
+first, count, lost = (kernels.variable(name) for name in ("first", "count", "lost"))
 
 
-def serve_all(first, requests):
-    """Gives those from `first` on a slot, and looks all of them up."""
-    kernels.serve(requests // 250, 250, address, first)
+def tell(first_new, requests):
+    """What `serve` reads: from which request on they are new, and how many there are."""
+    write(first, array.array("i", [first_new]))
+    write(count, array.array("i", [requests]))
+
+
+def serve_all(first_new, requests):
+    """Gives the new ones a slot, and looks all of them up."""
+    tell(first_new, requests)
+    kernels.serve(4, 256, address)
     return f"{read(lost, 1)[0]} of {requests} requests can't find their slot"
 
 
@@ -60,7 +68,7 @@ print(serve_all(0, few))
 slot_7, slot_999 = address + 7 * slot, address + 999 * slot  # two pointers, as a library may have saved them
 stream = ok(cu.cuStreamCreate(cu.CUstream_flags.CU_STREAM_NON_BLOCKING))
 ok(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
-kernels.serve(few // 250, 250, address, few, stream=stream)
+kernels.serve(4, 256, address, stream=stream)
 graph = ok(cu.cuGraphInstantiate(ok(cu.cuStreamEndCapture(stream)), 0))
 # %% [1]
 # Now grow to three times the size, and open what is new. What will have moved in the picture? Look at *Pointers*, below
@@ -74,17 +82,17 @@ size = 24 * MiB
 ok(cu.cuMemSetAccess(address + old_size, size - old_size, [access], 1))
 # %% [1]
 # Nothing has moved, and no pointer has changed. Give 2000 more requests their slots. Then spoil the last slot, and
-# launch the graph that was made for 1000 requests. Will it work? Will it notice?
+# launch the graph that was made for 1000 requests, with none of them new. Will it work? Will it notice?
 print(serve_all(few, 3000))
 write(address + 2999 * slot, array.array("i", [-1]))
+tell(3000, 3000)
 ok(cu.cuGraphLaunch(graph, stream))
 ok(cu.cuStreamSynchronize(stream))
-print(f"the graph finds that {read(lost, 1)[0]} are lost")
-print(serve_all(3000, 3000))
+print(f"the graph finds that {read(lost, 1)[0]} is lost")
 # %% [1]
-# It works, because the address is as it was. But it has as many blocks as on the day when it was captured, so it looks
-# up the first 1000 and never comes to the last slot. A launch over all 3000 does. What must a kernel in a graph do to
-# find all requests that there are? Repair the slot, and the count.
+# It works, because the address is as it was. And it notices, although it has as many blocks as on the day when it was
+# captured, because these loop over all requests that there are. What would it have missed if each thread served one
+# request? Repair the slot, and the count of those that are lost.
 write(address + 2999 * slot, array.array("i", [2999]))
 write(lost, array.array("i", [0]))
 serve_all(3000, 3000)

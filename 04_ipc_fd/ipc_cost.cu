@@ -22,7 +22,7 @@
 
 static const char usage[] =
     "usage: ipc_cost [--mib N] [--repeats N] [--csv FILE]\n"
-    "  --mib N       MiB that are handed over, rounded up to the granularity, 1 to 4096 (default 16)\n"
+    "  --mib N       MiB that are handed over, rounded up to the granule, 1 to 4096 (default 16)\n"
     "  --repeats N   times that each way is measured, for the median, 1 to 1000 (default 20)\n"
     "  --csv FILE    write the measurements to this file too, as a table\n"
     "On a simulator --mib 2 --repeats 1 shows the same calls in a second; its times mean nothing.\n";
@@ -33,16 +33,17 @@ static const char* const names[] = {"file descriptor", "file descriptor kept ope
 static bool by_descriptor(Way way) { return way == DESCRIPTOR || way == KEPT; }
 
 // "open" is what the receiver does until it can use the memory, and of a descriptor it is the three parts after it;
-// "handover" is export, send and open together; "export again" is of memory of which a descriptor is open.
-enum Part { MAKE, EXPORT, SEND, OPEN, IMPORT, CLOSE, MAP, HANDOVER, AGAIN, PARTS };
-static const char* const parts[] = {"make",  "export", "send",     "open",        "import",
-                                    "close", "map",    "handover", "export again"};
+// "handover" is export, send and open together. The last two are what the maker does once the receiver is done: it
+// exports the memory while a descriptor is open, and closes both.
+enum Part { MAKE, EXPORT, SEND, OPEN, IMPORT, CLOSE, MAP, HANDOVER, AGAIN, LAST, PARTS };
+static const char* const parts[] = {"make",  "export", "send",     "open",         "import",
+                                    "close", "map",    "handover", "export again", "close the last"};
 
 // What goes between the two: the maker sends it with the memory. The receiver sends it back when it has mapped and
 // checked the memory, and let go of it.
 struct Message {
   Way way;
-  unsigned seed;
+  measure::Word seed;
   size_t size;
   double received, opened;             // microseconds of the clock that all processes of the machine share
   double importing, closing, mapping;  // microseconds that these took
@@ -84,21 +85,6 @@ static bool receive_message(int socket, Message* message, int* fd = nullptr) {
   if (fd && rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS)
     std::memcpy(fd, CMSG_DATA(rights), sizeof *fd);
   return true;
-}
-
-__global__ void fill(unsigned* data, size_t n, unsigned seed) {
-  size_t stride = size_t(gridDim.x) * blockDim.x;
-  for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride) data[i] = 2654435761u * i + seed;
-}
-
-__device__ unsigned long long right;
-
-__global__ void count(const unsigned* data, size_t n, unsigned seed) {
-  size_t stride = size_t(gridDim.x) * blockDim.x;
-  unsigned long long mine = 0;
-  for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride)
-    mine += data[i] == unsigned(2654435761u * i + seed);
-  atomicAdd(&right, mine);
 }
 
 static void* map(CUmemGenericAllocationHandle memory, size_t size) {
@@ -151,13 +137,7 @@ static void receive(int socket, void* host) {
       CHECK(cudaDeviceSynchronize());
     }
     message.opened = measure::microseconds();
-    const size_t n = message.size / sizeof(unsigned);
-    unsigned long long found = 0;
-    CHECK(cudaMemcpyToSymbol(right, &found, sizeof found));
-    count<<<1024, 256>>>(static_cast<unsigned*>(pointer), n, message.seed);
-    CHECK(cudaGetLastError());
-    CHECK(cudaMemcpyFromSymbol(&found, right, sizeof found));
-    EXPECT(found == n, "%llu of %zu elements came by %s as they were sent", found, n, names[message.way]);
+    measure::expect_filled(reinterpret_cast<CUdeviceptr>(pointer), message.size, message.seed);
     if (by_descriptor(message.way)) unmap(pointer, message.size);
     else if (message.way == CUDA_IPC) CHECK(cudaIpcCloseMemHandle(pointer));
     else CHECK(cudaFree(pointer));
@@ -197,19 +177,19 @@ static std::vector<double> hand_over(int socket, Way way, size_t size, void* hos
       CHECK(cudaMalloc(&pointer, size));
     }
   });
-  fill<<<1024, 256>>>(static_cast<unsigned*>(pointer), size / sizeof(unsigned), message.seed);
-  CHECK(cudaGetLastError());
+  measure::fill(reinterpret_cast<CUdeviceptr>(pointer), 0, size, message.seed);
   CHECK(cudaDeviceSynchronize());  // the data is there before anybody is told of it
   const double exporting = timed(export_it);
   const double sending = measure::microseconds();
   EXPECT(send_message(socket, message, fd), "to the receiver: %s", strerror(errno));
   if (way == DESCRIPTOR) close(fd);
   EXPECT(receive_message(socket, &answer), "the receiver has ended");
-  double again = 0;
+  double again = 0, last = 0;
   if (way == KEPT) {
     const int kept = fd;
     again = timed(export_it);
-    for (const int each : {kept, fd}) close(each);
+    close(fd);
+    last = timed([&] { close(kept); });
   }
   if (by_descriptor(way)) {
     CHECK(cuMemRelease(memory));
@@ -219,7 +199,7 @@ static std::vector<double> hand_over(int socket, Way way, size_t size, void* hos
   }
   const double sent = answer.received - sending, opening = answer.opened - answer.received;
   const double handover = exporting + sent + opening;
-  return {making, exporting, sent, opening, answer.importing, answer.closing, answer.mapping, handover, again};
+  return {making, exporting, sent, opening, answer.importing, answer.closing, answer.mapping, handover, again, last};
 }
 
 // Measures one way, prints the median of each part, and writes all. The first time has been measured before.
@@ -232,7 +212,7 @@ static void measure_way(measure::Report& report, int socket, Way way, size_t siz
   }
   for (int part = 0; part < PARTS; ++part) {
     const bool is_of_descriptors = part == IMPORT || part == CLOSE || part == MAP;
-    if ((is_of_descriptors && !by_descriptor(way)) || (part == AGAIN && way != KEPT)) continue;
+    if ((is_of_descriptors && !by_descriptor(way)) || ((part == AGAIN || part == LAST) && way != KEPT)) continue;
     const double median =
         report.add("handover", {{"way", names[way]}, {"part", parts[part]}, {"bytes", size}}, took[part]);
     say("%s: %.1f us", parts[part], median);
@@ -248,12 +228,12 @@ int main(int argc, char** argv) {
                    {{"--mib", &mib, 1, 4096}, {"--repeats", &repeats, 1, 1000}, {"--csv", nullptr, 0, 1, &csv}});
 
   // Set-up: the receiver starts before any call of CUDA. The two share a socket, and host memory for the copy.
-  size_t size = size_t(mib) << 20, granularity, free_at_start, free_now, total;
+  size_t size = size_t(mib) << 20, granule, free_at_start, free_now, total;
   int sockets[2];
   EXPECT(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), "%s", strerror(errno));
   const timeval limit = {10, 0};  // nobody waits longer for the other
   for (int socket : sockets) setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  const size_t room = size + (size_t(1) << 30);  // for whatever the granularity makes of the size
+  const size_t room = measure::round_up(size, size_t(1) << 30);  // no granule is larger
   void* const host = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   EXPECT(host != MAP_FAILED, "%s", strerror(errno));
   std::signal(SIGCHLD, SIG_DFL);  // if it is inherited as ignored, nobody can be waited for
@@ -283,8 +263,8 @@ int main(int argc, char** argv) {
   measure::Report report(csv, "ipc_cost", gpus, {{"--mib", mib}, {"--repeats", repeats}});
   CHECK(cudaSetDevice(0));
   CUmemAllocationProp properties = exportable();
-  CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  size = (size + granularity - 1) / granularity * granularity;
+  CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  size = measure::round_up(size, granule);
   Message ready = {};
   EXPECT(send_message(socket, ready) && receive_message(socket, &ready), "the receiver has ended");
   const auto the_first = [&](Way way) { return hand_over(socket, way, size, host)[HANDOVER]; };

@@ -19,15 +19,15 @@ __global__ void fill(int* data, size_t n, int first) {
 }
 
 __device__ int answer;
-__global__ void look_up(const int* weights, size_t row) { answer = weights[row]; }
+__global__ void look_up(const int* weights, size_t i) { answer = weights[i]; }
 
-static void serve(const char* server, const int* weights, size_t row, int expected) {
+static void serve(const char* server, const int* weights, size_t i, int expected) {
   int found;
-  look_up<<<1, 1>>>(weights, row);
+  look_up<<<1, 1>>>(weights, i);
   CHECK(cudaGetLastError());
   CHECK(cudaMemcpyFromSymbol(&found, answer, sizeof found));  // waits for the kernel
-  say("%s server: row %zu is %d", server, row, found);
-  EXPECT(found == expected, "row %zu is not %d", row, expected);
+  say("%s server: weight %zu is %d", server, i, found);
+  EXPECT(found == expected, "weight %zu is not %d", i, expected);
 }
 
 // Reserves addresses, maps the memory there, and lets GPU 0 in: lesson 01.
@@ -45,7 +45,7 @@ static CUdeviceptr map(CUmemGenericAllocationHandle memory, size_t size) {
 }
 
 // Sends the size of the memory, and beside it the file descriptor.
-static void send_fd(int peer, int fd, size_t size) {
+static void send_fd(int socket, int fd, size_t size) {
   iovec data = {&size, sizeof size};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
   msghdr message = {};
@@ -59,11 +59,11 @@ static void send_fd(int peer, int fd, size_t size) {
   cmsg->cmsg_type = SCM_RIGHTS;
   cmsg->cmsg_len = CMSG_LEN(sizeof fd);
   std::memcpy(CMSG_DATA(cmsg), &fd, sizeof fd);
-  EXPECT(sendmsg(peer, &message, MSG_NOSIGNAL) == sizeof size, "%s", std::strerror(errno));
+  EXPECT(sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof size, "%s", std::strerror(errno));
 }
 
-// Receives one file descriptor, and the size of its memory. Returns -1 if the peer has ended.
-static int receive_fd(int peer, size_t* size) {
+// Receives one file descriptor, and the size of its memory. Returns -1 if the other process has ended.
+static int receive_fd(int socket, size_t* size) {
   int fd;
   iovec data = {size, sizeof *size};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)];
@@ -73,7 +73,7 @@ static int receive_fd(int peer, size_t* size) {
   message.msg_control = control;
   message.msg_controllen = CMSG_LEN(sizeof fd);
 
-  const ssize_t bytes = TEMP_FAILURE_RETRY(recvmsg(peer, &message, MSG_CMSG_CLOEXEC));
+  const ssize_t bytes = TEMP_FAILURE_RETRY(recvmsg(socket, &message, MSG_CMSG_CLOEXEC));
   if (bytes == 0) return -1;
   EXPECT(bytes == sizeof *size, "%s", bytes < 0 ? std::strerror(errno) : "the message has another size");
   EXPECT(!(message.msg_flags & MSG_CTRUNC), "a descriptor was lost: too many came, or none could be opened");
@@ -84,7 +84,7 @@ static int receive_fd(int peer, size_t* size) {
   return fd;
 }
 
-static int exporter(int peer) {
+static int old_server(int socket) {
   const check::Needed fd_handles = {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
                                     "GPU 0 exports no memory as a file descriptor; try Linux on the machine itself"};
   check::require_gpus(1, {check::vmm, fd_handles});
@@ -108,11 +108,11 @@ static int exporter(int peer) {
   int fd;
   CHECK(cuMemExportToShareableHandle(&fd, memory, posix_fd, 0));
   say("old server: file descriptor %d", fd);
-  send_fd(peer, fd, size);
+  send_fd(socket, fd, size);
   close(fd);
 
   char turn;
-  EXPECT(TEMP_FAILURE_RETRY(recv(peer, &turn, 1, 0)) == 1, "the new server has ended");
+  EXPECT(TEMP_FAILURE_RETRY(recv(socket, &turn, 1, 0)) == 1, "the new server has ended");
   serve("old", weights, 7, 700);
   CHECK(cuMemUnmap(address, size));
   CHECK(cuMemRelease(memory));
@@ -120,7 +120,7 @@ static int exporter(int peer) {
   return 0;
 }
 
-static int wait_for_exporter() {
+static int wait_for_old_server() {
   int status;
   EXPECT(TEMP_FAILURE_RETRY(wait(&status)) > 0, "%s", std::strerror(errno));
   EXPECT(WIFEXITED(status), "the old server was killed by signal %d", WTERMSIG(status));
@@ -133,10 +133,10 @@ static long free_mib() {
   return long(free / MiB);
 }
 
-static int importer(int peer) {
+static int new_server(int socket) {
   size_t size;
-  const int fd = receive_fd(peer, &size);
-  if (fd < 0) return wait_for_exporter();  // it has said why
+  const int fd = receive_fd(socket, &size);
+  if (fd < 0) return wait_for_old_server();  // it has said why
   say("new server: file descriptor %d", fd);
 
   step("[3] Import it and use it");
@@ -148,8 +148,8 @@ static int importer(int peer) {
   serve("new", weights, 7, 7);
   fill<<<1, 1>>>(weights + 7, 1, 700);  // a correction of one weight
   serve("new", weights, 7, 700);
-  EXPECT(send(peer, "", 1, MSG_NOSIGNAL) == 1, "the old server has ended");  // one byte: your turn
-  EXPECT(wait_for_exporter() == 0, "the old server has failed");
+  EXPECT(send(socket, "", 1, MSG_NOSIGNAL) == 1, "the old server has ended");  // one byte: your turn
+  EXPECT(wait_for_old_server() == 0, "the old server has failed");
   step("[4] Outlive the exporter");
   serve("new", weights, 7, 700);
 
@@ -176,5 +176,5 @@ int main() {
   alarm(60);  // in both: nobody waits longer
 
   close(sockets[child == 0 ? 0 : 1]);  // the other one's end
-  return child == 0 ? exporter(sockets[1]) : importer(sockets[0]);
+  return child == 0 ? old_server(sockets[1]) : new_server(sockets[0]);
 }

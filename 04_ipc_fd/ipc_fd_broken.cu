@@ -90,18 +90,18 @@ static int value_in(int* data) {
   return value;
 }
 
-static void send_number(int peer, int fd) {
-  EXPECT(TEMP_FAILURE_RETRY(send(peer, &fd, sizeof fd, 0)) == sizeof fd, "%s", strerror(errno));
+static void send_number(int socket, int fd) {
+  EXPECT(TEMP_FAILURE_RETRY(send(socket, &fd, sizeof fd, 0)) == sizeof fd, "%s", strerror(errno));
 }
 
-static int receive_number(int peer) {
+static int receive_number(int socket) {
   int fd;
-  EXPECT(TEMP_FAILURE_RETRY(recv(peer, &fd, sizeof fd, 0)) == sizeof fd, "%s", strerror(errno));
+  EXPECT(TEMP_FAILURE_RETRY(recv(socket, &fd, sizeof fd, 0)) == sizeof fd, "%s", strerror(errno));
   return fd;
 }
 
 // As in ipc_fd.cu, but with one byte of data. The file descriptor may go twice, into room for one or for more.
-static void send_fd(int peer, int fd, int times = 1) {
+static void send_fd(int socket, int fd, int times = 1) {
   char byte = 0;
   iovec data = {&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof fd)] = {};
@@ -117,10 +117,10 @@ static void send_fd(int peer, int fd, int times = 1) {
   cmsg->cmsg_type = SCM_RIGHTS;
   cmsg->cmsg_len = CMSG_LEN(times * sizeof fd);
   std::memcpy(CMSG_DATA(cmsg), fds, times * sizeof fd);
-  EXPECT(TEMP_FAILURE_RETRY(sendmsg(peer, &message, 0)) == 1, "%s", strerror(errno));
+  EXPECT(TEMP_FAILURE_RETRY(sendmsg(socket, &message, 0)) == 1, "%s", strerror(errno));
 }
 
-static int receive_fd(int peer, size_t room = CMSG_LEN(sizeof(int)), bool* lost = nullptr) {
+static int receive_fd(int socket, size_t room = CMSG_LEN(sizeof(int)), bool* lost = nullptr) {
   int fd;
   char byte;
   iovec data = {&byte, 1};
@@ -131,7 +131,7 @@ static int receive_fd(int peer, size_t room = CMSG_LEN(sizeof(int)), bool* lost 
   message.msg_control = control;
   message.msg_controllen = room;
 
-  EXPECT(TEMP_FAILURE_RETRY(recvmsg(peer, &message, MSG_CMSG_CLOEXEC)) == 1, "%s", strerror(errno));
+  EXPECT(TEMP_FAILURE_RETRY(recvmsg(socket, &message, MSG_CMSG_CLOEXEC)) == 1, "%s", strerror(errno));
   const cmsghdr* const cmsg = CMSG_FIRSTHDR(&message);
   EXPECT(cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS, "no file descriptor came");
   if (lost) *lost = message.msg_flags & MSG_CTRUNC;
@@ -144,18 +144,18 @@ static long open_descriptors() { return std::distance(std::filesystem::directory
 // The exporter maps its memory, lets GPU 0 into this mapping, and sends a file descriptor. The importer is given it.
 template <class Importer> static void in_an_importer(Importer importer) {
   in_two_processes(
-      [](const Granule& granule, int peer) {
+      [](const Granule& granule, int socket) {
         const int fd = exported(granule);
         map_with_access(granule, fd);
-        send_fd(peer, fd);
+        send_fd(socket, fd);
       },
-      [&](const Granule& granule, int peer) { importer(granule, receive_fd(peer)); });
+      [&](const Granule& granule, int socket) { importer(granule, receive_fd(socket)); });
 }
 
 // The exporter sends its file descriptor twice in one message.
 template <class Importer> static void with_two_descriptors(Importer importer) {
-  in_two_processes([](const Granule& granule, int peer) { send_fd(peer, exported(granule), 2); },
-                   [&](const Granule&, int peer) { importer(peer); });
+  in_two_processes([](const Granule& granule, int socket) { send_fd(socket, exported(granule), 2); },
+                   [&](const Granule&, int socket) { importer(socket); });
 }
 
 int main(int argc, char** argv) {
@@ -181,13 +181,13 @@ int main(int argc, char** argv) {
   step("[2] Send the number of the file descriptor");
   // It is the number of an entry in the table of one process. In another it is nothing, or something else.
   in_two_processes(
-      [](const Granule& granule, int peer) {
+      [](const Granule& granule, int socket) {
         const int fd = exported_as_500(granule, 42);
-        send_number(peer, fd);
+        send_number(socket, fd);
       },
-      [](const Granule& granule, int peer) {
+      [](const Granule& granule, int socket) {
         CUmemGenericAllocationHandle memory;
-        const int number = receive_number(peer);
+        const int number = receive_number(socket);
         REFUSED(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&memory, by_value(number), posix_fd));
         exported_as_500(granule, 7);  // now the number is that of an export, and no call fails
         const int found = value_in(map_with_access(granule, number));
@@ -195,12 +195,12 @@ int main(int argc, char** argv) {
         say("no error: its own memory, which holds %d, not the exporter's 42", found);
       });
   in_two_processes(
-      [](const Granule& granule, int peer) {
+      [](const Granule& granule, int socket) {
         const int fd = exported_as_500(granule, 42);
-        send_fd(peer, fd);
+        send_fd(socket, fd);
       },
-      [](const Granule& granule, int peer) {
-        const int fd = receive_fd(peer);
+      [](const Granule& granule, int socket) {
+        const int fd = receive_fd(socket);
         const int found = value_in(map_with_access(granule, fd));
         EXPECT(found == 42, "the file descriptor led to %d", found);
         say("right: send_fd, with SCM_RIGHTS, leads to the %d", found);
@@ -249,16 +249,16 @@ int main(int argc, char** argv) {
 
   step("[6] Leave room for a second file descriptor");
   // CMSG_SPACE is rounded up: there is room for two. The second is open, too, and nobody knows its number.
-  with_two_descriptors([](int peer) {
+  with_two_descriptors([](int socket) {
     const long before = open_descriptors();
-    close(receive_fd(peer, CMSG_SPACE(sizeof(int))));
+    close(receive_fd(socket, CMSG_SPACE(sizeof(int))));
     EXPECT(open_descriptors() == before + 1, "%ld are open", open_descriptors() - before);
     say("no error: one is closed, and another is still open");
   });
-  with_two_descriptors([](int peer) {
+  with_two_descriptors([](int socket) {
     bool lost = false;
     const long before = open_descriptors();
-    close(receive_fd(peer, CMSG_LEN(sizeof(int)), &lost));
+    close(receive_fd(socket, CMSG_LEN(sizeof(int)), &lost));
     EXPECT(lost && open_descriptors() == before, "%ld are open", open_descriptors() - before);
     say("right: CMSG_LEN; MSG_CTRUNC tells that one was lost, and none is open");
   });

@@ -20,7 +20,7 @@ memory = ok(cu.cuMemCreate(size, properties, 0))
 address = map_for(0, memory, size)
 """)
 # %% [1]
-# First the weights, then the news of them: the copy is done when the call returns. What is in row 7?
+# First the weights, then the news of them: the copy is done when the call returns. What is weight 7?
 exporter.run("""
 write(address, counting(0, size // 4))
 print(read(address, 10))

@@ -94,6 +94,7 @@ def test_aliasing_has_its_fences():
         for kernel, wanted in {
             "write_and_read": [load, store, load, store],
             "calibrate": [load, store, barrier, load, store],
+            "calibrate_with_fence": [load, store, fence, barrier, load, store],
             "watch": [r"ld\.acquire\.sys\.(global\.)?[bu]32", fence, load, store],
         }.items():
             got = [name for name in instructions(text, kernel) if re.match(memory, name)]

@@ -41,12 +41,10 @@ static size_t free_memory() {
   CHECK(cuMemGetInfo(&available, &total));
   return available;
 }
-
 static CUresult let_go(CUmemGenericAllocationHandle handle) {  // no call of a snippet
   --handles;
   return cuMemRelease(handle);
 }
-
 static int descriptors() {
   int count = 0;
   for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) count += !each.path().empty();
@@ -128,9 +126,8 @@ static void expect_untouched_results() {
     REFUSED(CUDA_ERROR_UNKNOWN, allocate(&address, &size, 0));
     EXPECT(address == 5 && size == 3 << 20, "%llx, %zu", address, size);
   }
-  failing = calls = 0;
   int fd;
-  failing = 2;
+  calls = 0, failing = 2;
   REFUSED(CUDA_ERROR_UNKNOWN, create_and_export(&handle, &fd, 2 << 20, 0));
   EXPECT(handle == 5, "%llx", handle);
   failing = 0;
@@ -229,15 +226,14 @@ static void expect_growth() {
   const size_t chunk = 4 << 20;
   GrowableBuffer buffer;
   CUmemAllocationProp properties = {};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED, properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   for (const size_t bytes : {size_t(0), size_t(-1)}) {
     REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(properties, 3 * chunk, bytes));
     REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(properties, bytes, chunk));
   }
-  CHECK(buffer.reserve(properties, 1, chunk));
-  EXPECT(buffer.reserved == chunk, "%zu bytes are reserved", buffer.reserved);
-  CHECK(buffer.destroy());
+  each_call_fails(
+      "GrowableBuffer::reserve", [&] { return buffer.reserve(properties, 1, (2 << 20) + 1); },
+      [&] { return EXPECT(buffer.chunk == chunk && buffer.reserved == chunk, "not rounded up"), buffer.destroy(); });
   CHECK(buffer.reserve(properties, 3 * chunk, chunk));
   REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(properties, 3 * chunk, chunk));  // it would lose the first one
   CHECK(buffer.grow(1));
@@ -363,9 +359,7 @@ static void expect_no_lost_fd() {
   EXPECT(receive_fd(sockets[1], &size, 1000) == -1, "one of two was taken");
   pollfd end = {ends[0], POLLIN, 0};  // it hangs up when nobody has the other end any more
   EXPECT(poll(&end, 1, 0) == 1 && end.revents & POLLHUP, "a descriptor stayed open");
-  close(ends[0]);
-  close(sockets[0]);
-  close(sockets[1]);
+  for (int each : {ends[0], sockets[0], sockets[1]}) close(each);
 }
 
 // A packet that is longer than the message is something else: refused, and its descriptor closed.
@@ -482,22 +476,19 @@ static void expect_to_meet() {
 
 // Where a program begins without standard input, a descriptor can be number 0.
 static void expect_import_of_0() {
+  const auto make_it_0 = [](int fd) {
+    if (fd > 0) dup2(fd, 0), close(fd);
+  };
   const int input = dup(0);
   int fd;
   CUmemGenericAllocationHandle exported, imported;
   CHECK(create_and_export(&exported, &fd, 2 << 20, 0));
-  if (fd > 0) {
-    dup2(fd, 0);
-    close(fd);
-  }
+  make_it_0(fd);
   CHECK(import_and_close(&imported, 0));
   EXPECT(fcntl(0, F_GETFD) == -1, "the descriptor is still open");
   CHECK(let_go(imported));
   CHECK(let_go(exported));
-  if (input > 0) {
-    dup2(input, 0);
-    close(input);
-  }
+  make_it_0(input);
 }
 
 static void expect_shared_memory() {
