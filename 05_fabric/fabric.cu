@@ -144,18 +144,18 @@ static int wait_at(const char* port) {
   EXPECT(listen(server, 1) == 0, "%s", std::strerror(errno));
   const int peer = accept(server, nullptr, nullptr);
   EXPECT(peer >= 0, "%s", std::strerror(errno));
+  alarm(60);  // both are here: the minute begins anew
   return peer;
 }
 
 static int call(const char* host, const char* port) {
-  addrinfo wanted = {}, *found;
-  wanted.ai_family = AF_INET;
-  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo wanted = {0, AF_INET, SOCK_STREAM, 0, 0, nullptr, nullptr, nullptr}, *found;
   const int peer = getaddrinfo(host, port, &wanted, &found) == 0 ? socket(AF_INET, SOCK_STREAM, 0) : -1;
   EXPECT(peer >= 0, "there is no way to %s, port %s", host, port);
   for (int tries = 0; connect(peer, found->ai_addr, found->ai_addrlen) != 0; usleep(100'000))
     if (tries++ == 0) std::fprintf(stderr, "%s: %s; trying again\n", host, std::strerror(errno));
   freeaddrinfo(found);
+  alarm(60);
   return peer;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// 05 Fabric, broken: the mistakes of the lesson's page and one more, the answer that each gets, and the right way.
+// 05 Fabric, broken: the mistakes of the lesson's page, the answer that each gets, and the right way.
 //
 // Without an IMEX channel it shows mistakes 1 and 2, and skips the rest. Every try has a process of its own, which is
 // exporter and importer in one: none of these mistakes shows better in two.

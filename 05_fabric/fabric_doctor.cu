@@ -55,7 +55,7 @@ static void failed(const std::string& found, const std::string& remedy) {
 static void need(CUresult answer, const char* call, CUresult reported = CUDA_ERROR_NOT_PERMITTED) {
   const char* remedy = "";
   if (answer == CUDA_ERROR_NOT_PERMITTED || answer == CUDA_ERROR_NOT_SUPPORTED || answer == reported)
-    remedy = "look at Fabric Manager and IMEX (nvidia-smi -q, nvidia-imex-ctl -N), and make the channel's file anew";
+    remedy = "look at Fabric Manager and IMEX: nvidia-smi -q, nvidia-imex-ctl -N";
   if (answer == CUDA_ERROR_SYSTEM_NOT_READY || int(answer) == 919)  // 919, from CUDA 13.4 on: FABRIC_NOT_READY
     remedy = "look at Fabric Manager: systemctl status nvidia-fabricmanager";
   if (answer == CUDA_ERROR_INVALID_DEVICE) remedy = "let each process see the GPUs of both";
@@ -71,20 +71,34 @@ static int major_of_channels(const char* devices) {
   return -1;
 }
 
-// The first channel file that opens and belongs to the driver's class: its channel; or -1, and what is wrong.
-static int find_channel(const std::string& directory, int driver_major, std::string* wrong) {
+// The first channel file that opens and belongs to the driver's class: its channel; or -1, what is wrong, and the cure.
+static int find_channel(const std::string& directory, int driver_major, std::string* wrong, std::string* remedy) {
+  const std::string number = std::to_string(driver_major), make = directory + "/channel0 c " + number + " 0";
   int channel = -1;
   glob_t files = {};
   glob((directory + "/channel*").c_str(), 0, nullptr, &files);
-  *wrong = driver_major < 0 ? "/proc/devices lists no nvidia-caps-imex-channels" : "no channel file in " + directory;
+  if (driver_major < 0) {
+    *wrong = "/proc/devices lists no nvidia-caps-imex-channels";
+    *remedy = "load a driver that has IMEX channels";
+  } else {
+    *wrong = "no channel file in " + directory;
+    *remedy = "as root: mkdir -p " + directory + " && mknod -m 666 " + make +
+              " (or load module nvidia with NVreg_CreateImexChannel0=1), or give this user or container the file";
+  }
   for (size_t i = 0; i < files.gl_pathc && driver_major >= 0 && channel < 0; ++i) {
     struct stat is = {};
     const std::string path = files.gl_pathv[i];
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &is) != 0) *wrong = path + ": " + std::strerror(errno);
-    else if (S_ISCHR(is.st_mode) && int(major(is.st_rdev)) == driver_major) channel = int(minor(is.st_rdev));
-    else *wrong = path + " is no character device with the major number " + std::to_string(driver_major);
+    const int error = fd < 0 || fstat(fd, &is) != 0 ? errno : 0;
     if (fd >= 0) close(fd);
+    if (!error && S_ISCHR(is.st_mode) && int(major(is.st_rdev)) == driver_major) channel = int(minor(is.st_rdev));
+    *wrong = path + (error ? std::string(": ") + std::strerror(error)
+                           : " is no character device with the major number " + number);
+    if (error == EACCES)
+      *remedy = "on the host, as root: put this user into the group of that file, or change its group";
+    else if (error == EPERM)
+      *remedy = "start the container with docker run --device: -v shows a device, and allows none";
+    else *remedy = "on the host, as root: remove that file, then mknod -m 666 " + make;
   }
   globfree(&files);
   return channel;
@@ -124,13 +138,14 @@ static void export_memory(int go, pid_t importer) {
   const CUdevice device = 0;
   const CUresult started = cuInit(0);
   if (started == CUDA_ERROR_STUB_LIBRARY) failed("only the toolkit's stub of a driver", "install the NVIDIA driver");
-  if (started == CUDA_ERROR_NO_DEVICE) failed("the driver sees no GPU", "look at nvidia-smi and CUDA_VISIBLE_DEVICES");
   need(cuDriverGetVersion(&cuda), "cuDriverGetVersion");
   std::snprintf(versions, sizeof versions, "the driver is for CUDA %d.%d, this program for %d.%d", cuda / 1000,
                 cuda % 1000 / 10, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
   if (cuda / 1000 < CUDA_VERSION / 1000) failed(versions, "update the driver");
-  need(started, "cuInit");
+  const bool no_gpu = started == CUDA_ERROR_NO_DEVICE;
+  if (!no_gpu) need(started, "cuInit");
   done(versions);
+  if (no_gpu) failed("the driver sees no GPU", "look at nvidia-smi and CUDA_VISIBLE_DEVICES");
   need(cuDeviceGetCount(&report->gpus), "cuDeviceGetCount");
   need(cuDeviceGetName(name, sizeof name, device), "cuDeviceGetName");
   done(std::string(name) + ", the first of " + std::to_string(report->gpus));
@@ -153,12 +168,8 @@ static void export_memory(int go, pid_t importer) {
   const CUresult created = cuMemCreate(&memory, report->size, &properties, 0);
   const bool refused = created == CUDA_ERROR_NOT_PERMITTED || created == CUDA_ERROR_NOT_SUPPORTED;
   const int driver_major = major_of_channels("/proc/devices");
-  const std::string directory = "/dev/nvidia-caps-imex-channels", made = directory + "/channel0 c ";
-  std::string wrong, remedy = "load a driver that has IMEX channels";
-  if (driver_major >= 0)
-    remedy = "as root: mkdir -p " + directory + " && mknod -m 666 " + made + std::to_string(driver_major) +
-             " 0 (or load module nvidia with NVreg_CreateImexChannel0=1), or give this user or container the file";
-  const int channel = find_channel(directory, driver_major, &wrong);
+  std::string wrong, remedy;
+  const int channel = find_channel("/dev/nvidia-caps-imex-channels", driver_major, &wrong, &remedy);
   if (channel < 0 && refused) failed(wrong + ", and cuMemCreate answers " + check::name(created), remedy);
   if (channel < 0) done(wrong + ", yet the driver creates fabric memory");
   else done("channel " + std::to_string(channel) + " opens");

@@ -5,10 +5,10 @@
 #include <cerrno>
 #include <map>
 
-static bool fstat_fails = false;
+static int fstat_error = 0;
 static int maybe_fstat(int fd, struct stat* is) {
-  if (!fstat_fails) return fstat(fd, is);
-  errno = EIO;
+  if (!fstat_error) return fstat(fd, is);
+  errno = fstat_error;
   return -1;
 }
 #define fstat maybe_fstat
@@ -54,23 +54,31 @@ static void devices() {
 }
 
 static void channel_files() {
-  std::string wrong;
+  std::string wrong, remedy;
   const auto find = [&](const std::map<std::string, std::string>& links, int driver_major) {
-    return find_channel(channels(links), driver_major, &wrong);
+    return find_channel(channels(links), driver_major, &wrong, &remedy);
   };
-  SHOULD(find_channel(temporary + "/none", 1, &wrong) == -1 && wrong == "no channel file in " + temporary + "/none");
+  const std::string none = temporary + "/none";
+  SHOULD(find_channel(none, 1, &wrong, &remedy) == -1 && wrong == "no channel file in " + none);
+  SHOULD(has(remedy, "as root: mkdir -p " + none + " && mknod -m 666 " + none + "/channel0 c 1 0 (or load module"));
   SHOULD(find({}, 1) == -1 && has(wrong, "no channel file in "));
   SHOULD(find({{"other", "/dev/null"}}, 1) == -1 && has(wrong, "no channel file in "));
   SHOULD(find({{"channel3", "/dev/null"}}, 1) == 3);  // /dev/null is 1:3
   SHOULD(find({{"channel0", "/nowhere"}, {"channel3", "/dev/null"}}, 1) == 3);
   SHOULD(find({{"channel3", "/dev/null"}}, -1) == -1 && wrong == "/proc/devices lists no nvidia-caps-imex-channels");
+  SHOULD(remedy == "load a driver that has IMEX channels");
   SHOULD(find({{"channel3", "/dev/null"}}, 2) == -1);
   SHOULD(has(wrong, "/channel3 is no character device with the major number 2"));
+  SHOULD(has(remedy, "remove that file, then mknod -m 666 ") && has(remedy, "/channel0 c 2 0"));
   SHOULD(find({{"channel0", file("plain")}}, 0) == -1 && has(wrong, "/channel0 is no character device"));
   SHOULD(find({{"channel0", "/nowhere"}}, 1) == -1 && has(wrong, "/channel0: No such file or directory"));
-  fstat_fails = true;
+  SHOULD(has(remedy, "remove that file, then mknod"));
+  fstat_error = EIO;
   SHOULD(find({{"channel3", "/dev/null"}}, 1) == -1 && has(wrong, "/channel3: Input/output error"));
-  fstat_fails = false;
+  fstat_error = EPERM;  // as open says where a container's rules forbid the device
+  SHOULD(find({{"channel3", "/dev/null"}}, 1) == -1 && has(wrong, "/channel3: Operation not permitted"));
+  SHOULD(has(remedy, "docker run --device") && !has(remedy, "mknod"));
+  fstat_error = 0;
   const std::string closed = channels({{"channel0", file("closed")}});
   chmod(file("closed").c_str(), 0);
   chmod(temporary.c_str(), 0755);
@@ -78,7 +86,8 @@ static void channel_files() {
   SHOULD(stat("/", &top) == 0);
   if (getuid() == 0 && !(top.st_mode & S_IXOTH)) return;  // nothing is closed to root, and no other user may enter /
   SHOULD(getuid() != 0 || seteuid(65534) == 0);
-  SHOULD(find_channel(closed, 1, &wrong) == -1 && has(wrong, "/channel0: Permission denied"));
+  SHOULD(find_channel(closed, 1, &wrong, &remedy) == -1 && has(wrong, "/channel0: Permission denied"));
+  SHOULD(has(remedy, "into the group of that file") && !has(remedy, "mknod"));
   SHOULD(getuid() != 0 || seteuid(0) == 0);
 }
 

@@ -176,7 +176,7 @@ class TestDoctor(Case):
         for machine, failed, status in (
             ("h200x8", None, 0),
             ("one_gpu", None, 0),
-            ("no_gpu", "driver", 77),
+            ("no_gpu", "GPU", 77),
             ("old_driver", "driver", 77),
             ("no_fabric", "fabric handles", 77),
             ("no_channel", "channel", 77),
