@@ -3,23 +3,20 @@
 // Build it alone:  nvcc -std=c++17 aliasing.cu -o aliasing -lcuda
 #include "../common/check.h"
 
+#include <algorithm>
 #include <cuda/atomic>
 #include <cuda/ptx>  // fence_proxy_alias; with CUDA 12 add -arch=native
-
-#include <algorithm>
 #include <vector>
 
-constexpr int length = 1000;  // samples in a record, and threads in a block
-constexpr int offset = 100;   // a record that is not yet calibrated is so much too high
+constexpr int length = 1000, offset = 100;  // samples in a record, and how much too high they come in
 
 // The radio. Its samples count up: first, first + 1, and so on.
-__global__ void fill(int* data, size_t n, int first) {
+__global__ void fill(int* data, size_t count, int first) {
   const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
-  if (i < n) data[i] = first + int(i);
+  if (i < count) data[i] = first + int(i);
 }
 
-// Writes a sample at one address, and reads it at the other.
-__global__ void write_and_read(int* a, const int* b, int* seen) {
+__global__ void write_and_read(int* a, const int* b, int* seen) {  // two addresses of one sample
   seen[0] = *b;
   *a = 1;
   seen[1] = *b;
@@ -34,8 +31,16 @@ __global__ void calibrate(int* record, const int* newest, int* rise) {
   rise[i] = mine - newest[i - 1];
 }
 
-// Waits until a record is there, and hands it on.
-__global__ void watch(unsigned* flag, const int* newest, int* seen) {
+__global__ void calibrate_with_fence(int* record, const int* newest, int* rise) {
+  const int i = threadIdx.x;
+  const int mine = newest[i] - offset;
+  record[i] = mine;
+  cuda::ptx::fence_proxy_alias();
+  __syncthreads();
+  rise[i] = mine - newest[i - 1];
+}
+
+__global__ void watch(unsigned* flag, const int* newest, int* seen) {  // waits for a record, and hands it on
   cuda::atomic_ref<unsigned, cuda::thread_scope_system> is_there(*flag);
   for (int tries = 0; !is_there.load(cuda::memory_order_acquire); ++tries)
     if (tries == 1'000'000) return;  // nobody waits for ever
@@ -43,27 +48,22 @@ __global__ void watch(unsigned* flag, const int* newest, int* seen) {
   seen[threadIdx.x] = newest[threadIdx.x];
 }
 
-// Copies integers to the host, after the kernels before.
-static std::vector<int> fetch(const int* from, int count) {
+static std::vector<int> fetch(const int* from, int count) {  // to the host, after the kernels before
   CHECK(cudaGetLastError());
   std::vector<int> host(count);
   CHECK(cudaMemcpy(host.data(), from, count * sizeof(int), cudaMemcpyDeviceToHost));
   return host;
 }
 
-// Do the samples count up: first, first + 1, and so on?
-static bool in_order(const int* samples, int count, int first) {
-  const std::vector<int> host = fetch(samples, count);
-  for (int i = 0; i < count; ++i)
-    if (host[i] != first + i) return false;
+static bool in_order(const int* samples, int count, int first) {  // first, first + 1, and so on
+  for (const int sample : fetch(samples, count))
+    if (sample != first++) return false;
   return true;
 }
 
-// How many rises are right, which is 1?
-static int count_right(const int* rise, int number) {
+static int count_right(const int* rise, int number) {  // a right rise is 1
   const std::vector<int> host = fetch(rise, length);
-  const int right = int(std::count(host.begin(), host.end(), 1));
-  const int raw = int(std::count(host.begin(), host.end(), 1 - offset));
+  const int right = std::count(host.begin(), host.end(), 1), raw = std::count(host.begin(), host.end(), 1 - offset);
   say("record %d: %d of %d rises right, %d are %d", number, right, length, raw, 1 - offset);
   return right;
 }
@@ -73,11 +73,8 @@ int main() {
   CHECK(cudaSetDevice(0));
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = 0;
-  CUmemAccessDesc access = {};
-  access.location = properties.location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;  // GPU 0
+  const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   size_t size;  // one granule
   CHECK(cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 
@@ -129,17 +126,20 @@ int main() {
   EXPECT(count_right(result, total / length) == length, "a thread does not see its neighbour's sample");
 
   step("[5] Put a fence between");
+  fill<<<1, length>>>(record, length, total - length + offset);  // and again
+  calibrate_with_fence<<<1, length>>>(record, newest, result);
+  EXPECT(count_right(result, total / length) == length, "a thread does not see its neighbour's sample");
+
   unsigned* flag;
   CHECK(cudaMalloc(&flag, sizeof *flag));
   CHECK(cudaMemset(flag, 0, sizeof *flag));
   cudaStream_t radio = nullptr, watcher = nullptr;
   for (cudaStream_t* stream : {&radio, &watcher}) CHECK(cudaStreamCreate(stream));
   watch<<<1, length, 0, watcher>>>(flag, newest, result);
-  fill<<<1, length, 0, radio>>>(record, length, total - length + offset);         // the same record once more
+  fill<<<1, length, 0, radio>>>(record, length, total - length + offset);         // and a last time
   CHECK(cuStreamWriteValue32(radio, reinterpret_cast<CUdeviceptr>(flag), 1, 0));  // and the news of it
   EXPECT(in_order(result, length, total - length + offset), "the watching kernel does not see the record");
   say("record %d: a kernel launched before it came sees all %d samples", total / length, length);
-
   for (cudaStream_t stream : {radio, watcher}) CHECK(cudaStreamDestroy(stream));
   CHECK(cudaFree(flag));
   CHECK(cudaFree(result));

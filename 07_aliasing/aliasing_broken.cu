@@ -14,13 +14,12 @@
 
 static const char usage[] = "usage: aliasing_broken\n";
 
-constexpr int length = 1000;  // samples in a record, and threads in a block
-constexpr int offset = 100;   // a record that is not yet calibrated is so much too high
+constexpr int length = 1000, offset = 100;  // samples in a record, and how much too high they come in
 
 // The radio. Its samples count up: first, first + 1, and so on.
-__global__ void fill(int* data, size_t n, int first) {
+__global__ void fill(int* data, size_t count, int first) {
   const size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
-  if (i < n) data[i] = first + int(i);
+  if (i < count) data[i] = first + int(i);
 }
 
 // Calibrates a record, and finds how far each sample has risen above the one before it.

@@ -85,8 +85,13 @@ kernels.fill(1, length, record, length, total - length + offset)
 kernels.calibrate(1, length, newest, newest, seen)
 rises()
 # %% [5]
-# A kernel that waits for a flag can't be told which address to use for good. Here the flag is set already, so that this
-# cell ends. Does the kernel see the record at the other address?
+# Two addresses again, but now a kernel with an alias fence. How many this time?
+kernels.fill(1, length, record, length, total - length + offset)
+kernels.calibrate_with_fence(1, length, record, newest, seen)
+rises()
+# %% [5]
+# And a kernel that waits for a flag, and then reads at the other address? Here the flag is set already, so that this
+# cell ends.
 flag = int(ok(cu.cuMemAlloc(4)))
 write(flag, counting(1, 1))
 kernels.fill(1, length, record, length, total)
