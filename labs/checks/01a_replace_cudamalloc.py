@@ -6,7 +6,7 @@ from labs.judge.check import check
 TITLE = "Replace cudaMalloc"
 MINUTES = 15
 MAINS = {"bytes": (5 << 20) + 1}, {"bytes": 8 << 20, "changes": {"(5 << 20) + 1": "8 << 20"}}
-PAGE = "01_vmm_basics/README.md#1-ask-the-gpu"
+PAGE = "01_vmm_basics/README.md#1-get-addresses-and-memory"
 ELSEWHERE = ({"gpus": 3, "machine": "granules_of_16_mib"},)
 OUTPUT = "{bytes} of {bytes} bytes are 42\n"
 HINTS = [
@@ -54,6 +54,9 @@ def whole_granules(run):
         raise call.wrong(words, f"{created} bytes were asked for: {created // granule} granules")
 
 
-@check("the kernels use memory that is mapped, and GPU 0 may read and write it", page="#5-let-the-gpu-in")
+@check(
+    "the kernels use memory that is mapped, and GPU 0 may read and write it",
+    page="#2-map-the-memory-and-let-the-gpu-in",
+)
 def used(run):
     run.must_work(0, 0)

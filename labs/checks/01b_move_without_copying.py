@@ -6,7 +6,7 @@ from labs.judge.check import check
 TITLE = "Move without copying"
 MINUTES = 10
 MAINS = {"integers": 1 << 20}, {"integers": 3 << 19, "changes": {"size = 4 << 20": "size = 6 << 20"}}
-PAGE = "01_vmm_basics/README.md#7-move-it-without-copying"
+PAGE = "01_vmm_basics/README.md#3-move-the-data-without-copying-it"
 ELSEWHERE = ({"gpus": 2, "machine": "coarse_memory"},)
 OUTPUT = "{integers} of {integers} integers are 7 at the new address\n"
 HINTS = [

@@ -6,7 +6,7 @@ from labs.judge.check import check, place_of
 TITLE = "Repair from the explanations"
 MINUTES = 15
 MAINS = {"integers": 1 << 20}, {"integers": 2 << 20, "changes": {"size = 4 << 20": "size = 8 << 20"}}
-PAGE = "01_vmm_basics/README.md#break-it-on-purpose"
+PAGE = "01_vmm_basics/README.md#1-get-addresses-and-memory"
 ELSEWHERE = ({"gpus": 2},)
 OUTPUT = "{integers} of {integers} integers are 7\n"
 HINTS = [
@@ -18,12 +18,12 @@ HINTS = [
 ]
 
 
-@check("cuMemCreate gets all that it needs", page="#break-it-on-purpose")
+@check("cuMemCreate gets all that it needs", page="#1-get-addresses-and-memory")
 def created(run):
     run.must_not_stop_at("cuMemCreate")
 
 
-@check("the kernels have the rights that they need", page="#5-let-the-gpu-in")
+@check("the kernels have the rights that they need", page="#2-map-the-memory-and-let-the-gpu-in")
 def granted(run):
     run.must_not_stop_at("cuMemSetAccess", "kernel")
 

@@ -11,7 +11,7 @@ MAINS = (  # the sizes in MiB
     {"sizes": (2, 4, 8, 16), "integers": 4 << 20},
     {"sizes": (2, 8, 14), "integers": 7 << 19, "changes": {"wanted *= 2": "wanted += 3 * granule"}},
 )
-PAGE = "02_growable/README.md#1-reserve-far-more-than-you-need"
+PAGE = "02_growable/README.md#1-grow-in-a-loop"
 ELSEWHERE = ({"gpus": 2, "memory": "20MiB"},)  # room for little more than the buffer
 OUTPUT = "{integers} of {integers} integers are 7 after 0 moves\n"
 HINTS = [
@@ -58,7 +58,7 @@ def no_more_memory(run):
         growth += call in run.launches
 
 
-@check("kernels may use what is new", page="#2-grow")
+@check("kernels may use what is new", page="#1-grow-in-a-loop")
 def opened(run):
     run.must_not_stop_at("kernel")
     run.must_work(*[0] * (len(run.main.sizes) + 1))

@@ -29,7 +29,7 @@ RIGHTS = {0: "no access", 1: "read access", 3: "read and write access"}
 WANTED = {"open": {0: 3, 1: 1}, "secret": {0: 3}}
 
 
-peer_access_off = check("peer access stays off", page="#break-it-on-purpose")(Run.must_not_enable_peers)
+peer_access_off = check("peer access stays off", page="#3-let-the-reader-in")(Run.must_not_enable_peers)
 
 
 @check("both buffers are memory of VMM on GPU 0")
@@ -38,7 +38,7 @@ def on_gpu_0(run):
         raise call.wrong("the two buffers that make() gives are used", f"{call.name} was called")
 
 
-@check("cuMemSetAccess takes the descriptors", page="#break-it-on-purpose")
+@check("cuMemSetAccess takes the descriptors", page="#2-let-the-loader-in")
 def taken(run):
     run.must_not_stop_at("cuMemSetAccess")
 
@@ -64,7 +64,7 @@ def must_have(run, gpus):
     run.must_call("cudaLaunchKernel", "the two GPUs use the buffers")
 
 
-@check("GPU 0, which holds the buffers, may read and write both", page="#break-it-on-purpose")
+@check("GPU 0, which holds the buffers, may read and write both", page="#2-let-the-loader-in")
 def owner(run):
     must_have(run, [0])
 

@@ -38,7 +38,7 @@ def writer_and_reader(run):
 
 
 in_their_places = check(IN_PLACE, points=0)(writer_and_reader)
-peer_access_off = check("peer access stays off", page="#break-it-on-purpose", points=0)(Run.must_not_enable_peers)
+peer_access_off = check("peer access stays off", page="#3-let-the-reader-in", points=0)(Run.must_not_enable_peers)
 
 
 @check("GPU 0 may read and write, GPU 1 may only read", page="#3-let-the-reader-in")

@@ -11,7 +11,7 @@ from labs.judge.check import EXPORT, IMPORT, Run, check
 TITLE = "Send the descriptor"
 MINUTES = 20
 MAINS = {"integers": 1 << 19}, {"integers": 1 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
-PAGE = "04_ipc_fd/README.md#how-a-descriptor-travels"
+PAGE = "04_ipc_fd/README.md#2-send-it"
 OUTPUT = """\
 {integers} of {integers} integers are 7 in the importer
 exporter: 0 descriptors left open
@@ -19,7 +19,7 @@ importer: 0 descriptors left open
 """
 HINTS = [
     "A descriptor's number is its place in the table of one process. Linux enters it into the table of another if it "
-    "travels in a control message: sendmsg with SCM_RIGHTS. The page has send_memory and receive_memory.",
+    "travels in a control message: sendmsg with SCM_RIGHTS. The page has send_fd and receive_fd.",
     "The message needs a byte of data (msg_iov), and in msg_control a cmsghdr: level SOL_SOCKET, type SCM_RIGHTS, "
     "length CMSG_LEN(sizeof fd), and the number behind it, at CMSG_DATA.",
     "recvmsg wants room for it: msg_control, and in msg_controllen the length of that room. With a length of 0 the "
@@ -63,7 +63,7 @@ def what_was_imported(run, call):
     return f"it imported {fd}: no descriptor was sent beside the message, or none was taken from it"
 
 
-@check("the importer imports the descriptor that it was sent", page="#break-it-on-purpose")
+@check("the importer imports the descriptor that it was sent", page="#2-send-it")
 def imports_its_own(run):
     wanted = "the importer receives a descriptor of its own, sent as SCM_RIGHTS, and imports it"
     for call in run.must_import():
@@ -71,7 +71,7 @@ def imports_its_own(run):
             raise call.wrong(wanted, what_was_imported(run, call))
 
 
-@check("GPU 0 has access to the importer's mapping", page="#break-it-on-purpose")
+@check("GPU 0 has access to the importer's mapping", page="#3-import-it-and-use-it")
 def access_in_the_importer(run):
     reads = run.must_read_in_importer()
     for call, machine in run.replay():
@@ -82,7 +82,7 @@ def access_in_the_importer(run):
             )
 
 
-@check("no descriptor is left open in either process", page="#8-let-go")
+@check("no descriptor is left open in either process", page="#5-let-go")
 def no_descriptor_left(run):
     for end in run.calls("exit"):
         for who, when, calls in ("exporter", "sent", exported(run)), ("importer", "imported", imported(run)):
@@ -100,7 +100,7 @@ def other_numbers(run):
     no_descriptor_left(run)
 
 
-@check("each closes its descriptor as soon as it may", page="#8-let-go", slow_importer=True)
+@check("each closes its descriptor as soon as it may", page="#5-let-go", slow_importer=True)
 def closed_at_once(run):
     """The import waits until the exporter has nothing to do but to wait."""
     imports, wanted = (

@@ -9,7 +9,7 @@ from labs.judge.check import EXPORT, Run, check
 TITLE = "Outlive the exporter"
 MINUTES = 10
 MAINS = {"integers": 1 << 19}, {"integers": 1 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
-PAGE = "04_ipc_fd/README.md#7-outlive-the-exporter"
+PAGE = "04_ipc_fd/README.md#4-outlive-the-exporter"
 OUTPUT = """\
 the exporter has ended
 {integers} of {integers} integers are 7

@@ -11,7 +11,7 @@ from labs.judge.check import Run, check
 TITLE = "Send all 64 bytes, then wait"
 MINUTES = 15
 MAINS = {"integers": 1 << 19}, {"integers": 1 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
-PAGE = "05_fabric/README.md#3-send-the-bytes"
+PAGE = "05_fabric/README.md#2-send-its-name"
 OUTPUT = """\
 64 bytes came
 {integers} of {integers} integers are 7 in the importer

@@ -6,7 +6,7 @@ from labs.judge.check import Run, check
 TITLE = "Add all, then bind"
 MINUTES = 15
 MAINS = {"n": 1100000}, {"n": 2100000, "changes": {"n = 1100000": "n = 2100000"}}  # integers, no multiple of a granule
-PAGE = "06_multicast/README.md#2-create-the-object-and-add-every-gpu"
+PAGE = "06_multicast/README.md#1-add-every-gpu-then-bind"
 GPUS = 2
 ELSEWHERE = {"gpus": 3, "machine": "coarse_multicast"}, {"gpus": 5, "machine": "granules_of_16_mib"}, {"gpus": 12}
 ARCHITECTURE = 90
@@ -37,7 +37,7 @@ def complete_before_bound(run):
         raise (last or run).wrong(f"all {gpus} GPUs are added before the first bind", happened)
 
 
-@check("memory of every GPU is bound when the kernel runs", page="#3-bind-memory-of-every-gpu")
+@check("memory of every GPU is bound when the kernel runs", page="#1-add-every-gpu-then-bind")
 def every_replica_bound(run):
     launch = run.must_call("cudaLaunchKernel", "a kernel stores to all replicas")[0]
     bound = {device for memory in run.machine_after(launch).memory for device, _ in memory.bound}
@@ -48,7 +48,7 @@ def every_replica_bound(run):
         raise blamed.wrong("memory of every GPU is bound when the kernel runs", happened)
 
 
-@check("the size is rounded up to the minimum granularity, and no further", page="#1-ask-for-the-granularity")
+@check("the size is rounded up to the minimum granularity, and no further", page="#1-add-every-gpu-then-bind")
 def no_more_than_needed(run):
     of_memory, of_object = GRANULES.get(run.options.get("machine"), (2 << 20, 2 << 20))
     larger, data = max(of_memory, of_object), run.main.n * 4

@@ -13,7 +13,7 @@ MAINS = (
     {"stores": 1},
     {"stores": 2, "changes": {"n = 100000": "n = 600000", STORE_7: STORE_7.replace("7)", "9)") + STORE_7}},
 )
-PAGE = "06_multicast/README.md#4-map-both-for-every-gpu"
+PAGE = "06_multicast/README.md#2-map-two-addresses-for-each-gpu"
 GPUS = 2
 ELSEWHERE = {"gpus": 3, "machine": "granules_of_16_mib"}, {"gpus": 12}
 ARCHITECTURE = 90
@@ -28,8 +28,8 @@ HINTS = [
     "memory. There are two mappings to unmap now.",
 ]
 
-STORE = "#6-store-once-to-every-replica"
-TEAR_DOWN = "#3-bind-memory-of-every-gpu"
+STORE = "#2-map-two-addresses-for-each-gpu"
+TEAR_DOWN = "#5-take-it-down"
 KERNEL = "broadcast"
 
 

@@ -21,7 +21,7 @@ MAINS = (
         "changes": {"reinterpret_cast<int*>(b), read,": "reinterpret_cast<int*>(b + size / 2), read,"},
     },
 )
-PAGE = "07_aliasing/README.md#6-put-a-fence-between"
+PAGE = "07_aliasing/README.md#5-put-a-fence-between"
 OUTPUT = """\
 first read: {old} of {threads} old
 second read: {new} of {threads} new

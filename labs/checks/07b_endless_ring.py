@@ -12,7 +12,7 @@ MAINS = (
     {"records": 8, "bytes": 12 << 20},
     {"records": 5, "bytes": 15 << 19, "changes": {"records = 8": "records = 5", "size_t at = 0": "size_t at = 12345"}},
 )
-PAGE = "07_aliasing/README.md#1-map-a-ring-buffer-twice-in-a-row"
+PAGE = "07_aliasing/README.md#1-map-a-ring-twice-in-a-row"
 OUTPUT = "{bytes} of {bytes} bytes are in their place\n"
 HINTS = [
     "A record may begin at the last byte of the ring. How many of its bytes then lie behind the end, and to which "

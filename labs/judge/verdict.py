@@ -15,7 +15,7 @@ from labs.judge.splice import whole
 from vmmsim.trace import OF_LOADING
 
 GLOSSARY = "docs/glossary.md"
-GIVING_BACK = "01_vmm_basics/README.md#9-give-it-back"
+GIVING_BACK = "01_vmm_basics/README.md#5-give-it-back"
 OF_RUNS = "GPUS", "STRICT", "LATE_KERNELS", "ADVERSARIAL_TIMING"  # what a lab may say of all its runs
 OF_END = "0 KiB are not given back\nOK\n"  # what lab::end prints
 OF_ABSENCE = LookupError, StopIteration, ValueError  # of a check that relies on calls which were not reached

@@ -5,7 +5,7 @@
 // - ask for the granularity, and create memory in whole granules, as few as hold 5 MiB and 1 byte
 // - reserve addresses, map the memory there, and grant GPU 0 access, so that the kernels may use it
 // - give each thing back by the call that undoes it
-// Read 01_vmm_basics/README.md#1-ask-the-gpu to #5-let-the-gpu-in.
+// Read 01_vmm_basics/README.md#1-get-addresses-and-memory and #2-map-the-memory-and-let-the-gpu-in.
 #include "../lab.h"
 
 int main() {

@@ -5,7 +5,7 @@
 // - memory is created once, and not a byte is copied or written again
 // - the new address `to` leads to the same memory, and GPU 0 may read and write there
 // - nothing is mapped at the old address `from` any more
-// Read 01_vmm_basics/README.md#7-move-it-without-copying.
+// Read 01_vmm_basics/README.md#3-move-the-data-without-copying-it.
 #include "../lab.h"
 
 int main() {

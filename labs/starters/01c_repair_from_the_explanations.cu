@@ -5,7 +5,7 @@
 // - cuMemCreate gets all that it needs
 // - the kernels have the rights that they need
 // - each thing is given back by the call that undoes it
-// Read 01_vmm_basics/README.md#break-it-on-purpose.
+// Read 01_vmm_basics/README.md#1-get-addresses-and-memory to #5-give-it-back.
 #include "../lab.h"
 
 int main() {

@@ -5,7 +5,7 @@
 // - reserve addresses once, for the largest size, 16 MiB
 // - with each growth create and map only what is new, and grant access with one call
 // - copy nothing, and keep mapped what is mapped
-// Read 02_growable/README.md#1-reserve-far-more-than-you-need. Steps 1 and 2 list such a buffer: write yours first.
+// Read 02_growable/README.md#1-grow-in-a-loop. Steps 1 and 2 list such a buffer: write yours first.
 #include "../lab.h"
 
 const size_t granule = 2 << 20, most = 16 << 20;  // bytes

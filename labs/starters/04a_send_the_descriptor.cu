@@ -5,7 +5,7 @@
 // - the importer gets a descriptor of its own, sent as SCM_RIGHTS beside a message, and imports it
 // - the importer grants GPU 0 access to its own mapping
 // - no descriptor is left open: the exporter closes it when it is sent, the importer when it is imported
-// Read 04_ipc_fd/README.md#how-a-descriptor-travels.
+// Read 04_ipc_fd/README.md#2-send-it.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>

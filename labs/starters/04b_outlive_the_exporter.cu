@@ -5,7 +5,7 @@
 // - the exporter gives back what it has and exits, and the importer reads after that
 // - before it reads, the importer waits for the end of the process whose id is in `exporter`
 // - no sleep takes the place of a wait: it is right however slow either of them is
-// Read 04_ipc_fd/README.md#7-outlive-the-exporter.
+// Read 04_ipc_fd/README.md#4-outlive-the-exporter.
 #include <signal.h>
 #include <sys/wait.h>
 #include <cerrno>

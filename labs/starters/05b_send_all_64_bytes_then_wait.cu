@@ -5,7 +5,7 @@
 // - the importer imports all 64 bytes of the handle
 // - the exporter keeps the memory until the importer has imported it, however slow that is
 // With a channel, this lab has run on simulated GPUs only.
-// Read 05_fabric/README.md#3-send-the-bytes.
+// Read 05_fabric/README.md#2-send-its-name.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
 // - cuMulticastGetGranularity is asked before cuMulticastCreate
 // - the size is rounded up to the larger of the two minimum granularities, and no further
 // - it is right for any number of GPUs, and whichever granularity is the larger
-// Read 06_multicast/README.md#2-create-the-object-and-add-every-gpu. This lab has never run on hardware.
+// Read 06_multicast/README.md#1-add-every-gpu-then-bind. This lab has never run on hardware.
 #include "../multicast.h"
 
 __global__ void broadcast(int* mc, int n, int value) {

@@ -5,7 +5,7 @@
 // - GPU 0 stores by multimem.st, which lab::store_all does
 // - the memory of each GPU, its replica, has a unicast mapping to which this GPU alone has access, and it reads there
 // - at the end, for each GPU: unbind before you release, and unmap both mappings; look at each answer with CHECK
-// Read 06_multicast/README.md#4-map-both-for-every-gpu. It has never run on hardware.
+// Read 06_multicast/README.md#2-map-two-addresses-for-each-gpu. It has never run on hardware.
 #include "../multicast.h"
 
 __global__ void broadcast(int* mc, int n, int value) {

@@ -6,7 +6,7 @@
 // - no thread reads the old value after it has written
 // - the alias fence stands between the write through A and the read through B
 // - one launch reads, writes and reads again, at both addresses
-// Read 07_aliasing/README.md#6-put-a-fence-between.
+// Read 07_aliasing/README.md#5-put-a-fence-between.
 #include <cuda/ptx>
 #include "../lab.h"
 

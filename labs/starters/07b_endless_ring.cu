@@ -6,7 +6,7 @@
 // - the same memory is mapped twice in a row; the ring takes no more than its 2 MiB
 // - each record is put into the ring by one copy, which is done before the record is read
 // - both mappings are unmapped, all addresses freed, and the handle is released; look at each answer with CHECK
-// Read 07_aliasing/README.md#1-map-a-ring-buffer-twice-in-a-row.
+// Read 07_aliasing/README.md#1-map-a-ring-twice-in-a-row.
 #include <algorithm>
 #include "../lab.h"
 
