@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT-0
 // 04 IPC by file descriptor, measured: what does it cost to hand memory to another process?
 //
-// A maker hands the same data to a receiver in four ways: VMM memory as a file descriptor, of which the maker closes its
-// own at once, as in ipc_fd.cu; the same, but the maker keeps its own open until the receiver has done its work; memory
-// from cudaMalloc with cudaIpcGetMemHandle; and a copy through host memory. Both processes use GPU 0.
+// A maker hands the same data to a receiver in four ways: VMM memory as a file descriptor, of which the maker closes
+// its own at once, as in ipc_fd.cu; the same, but the maker keeps its own open until the receiver has done its work;
+// memory from cudaMalloc with cudaIpcGetMemHandle; and a copy through host memory. Both processes use GPU 0.
 //
 // Build it alone:  nvcc -std=c++17 ipc_cost.cu -o ipc_cost -lcuda
 #include "../common/check.h"

@@ -292,7 +292,7 @@ static int work(int rank, int workers, long granules, int control, int previous,
   say("%zu KiB of GPU %d, mapped for GPU %d; the fd is closed", size_t(offer.size) >> 10, home, gpu);
 
   step("[5] Write it, and check one's own");
-  // All have written before any checks. No stream orders the work of two processes, so they meet at a barrier.
+  // All have written before any checks: this stream knows nothing of the neighbour's kernel, but the barrier does.
   fill_and_wait(address, offer.size, rank);
   barrier(control, WRITTEN);
   check_all(own_address, size, (rank + 1) % workers);

@@ -85,17 +85,17 @@ static int find_channel(const std::string& directory, int driver_major, std::str
     *remedy = "as root: mkdir -p " + directory + " && mknod -m 666 " + make +
               " (or load module nvidia with NVreg_CreateImexChannel0=1), or give this user or container the file";
   }
-  for (size_t i = 0; i < files.gl_pathc && driver_major >= 0 && channel < 0; ++i) {
+  for (size_t i = 0; i < files.gl_pathc && driver_major >= 0; ++i) {
     struct stat is = {};
     const std::string path = files.gl_pathv[i];
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
     const int error = fd < 0 || fstat(fd, &is) != 0 ? errno : 0;
     if (fd >= 0) close(fd);
     if (!error && S_ISCHR(is.st_mode) && int(major(is.st_rdev)) == driver_major) channel = int(minor(is.st_rdev));
-    *wrong = path + (error ? std::string(": ") + std::strerror(error)
-                           : " is no character device with the major number " + number);
-    if (error == EACCES)
-      *remedy = "on the host, as root: put this user into the group of that file, or change its group";
+    if (channel >= 0) break;
+    *wrong = path + (error ? ": " : " is no character device with the major number ");
+    *wrong += error ? std::strerror(error) : number.c_str();
+    if (error == EACCES) *remedy = "on the host, as root: give that file mode 660, and a group that this user is in";
     else if (error == EPERM)
       *remedy = "start the container with docker run --device: -v shows a device, and allows none";
     else *remedy = "on the host, as root: remove that file, then mknod -m 666 " + make;

@@ -78,7 +78,7 @@ kernels.calibrate(1, length, record, newest, seen)
 rises()
 # %% [3]
 # What is different? Look how far apart the two addresses of the record are now. (Of the record before it was 0.)
-(newest - record) // 4 == n
+f"{(newest - record) // 4:,} samples apart, and the ring has {n:,}"
 # %% [4]
 # The same record once more, at one address. How many will be right?
 kernels.fill(1, length, record, length, total - length + offset)
@@ -98,7 +98,7 @@ kernels.fill(1, length, record, length, total)
 kernels.watch(1, length, flag, newest, seen)
 assert read(seen, length) == counting(total, length)
 # %% [5]
-# It does, and here even the launch in between would have been enough. Unmap the first half alone. Where is the data now?
+# It does, and here even the launch in between would have been enough. Unmap the first half alone. Where is the data?
 for scratch in seen, flag:
     ok(cu.cuMemFree(scratch))
 ok(cu.cuMemUnmap(address, size))

@@ -160,5 +160,7 @@ class TestParts(BrowserTest):
         assert "cumemaddressreserv" not in (book / "searchindex.js").read_text().lower()
 
     def expect_steps(self, *numbers):
-        shown = self.page.locator(".vmm-number").all_inner_texts()
-        assert shown == [f"step {number} of {len(sample.short().lines)}" for number in numbers]
+        """A view follows its link when the browser says that it was followed, which may be after a click."""
+        wanted = [f"step {number} of {len(sample.short().lines)}" for number in numbers]
+        shown = "[...document.querySelectorAll('.vmm-number')].map((each) => each.innerText).join()"
+        self.page.wait_for_function(f"(wanted) => {shown} == wanted", arg=",".join(wanted))

@@ -57,6 +57,100 @@ static cudaEvent_t new_event(unsigned flags = cudaEventInterprocess | cudaEventD
   return event;
 }
 
+// --- turns of two processes with the same memory, on the GPU that is current
+struct Turns {
+  int socket;  // to the other process
+  cudaStream_t stream;
+  cudaEvent_t event;
+};
+
+// One process makes the event, and sends its handle once: 64 plain bytes.
+static Turns offer_turns(int socket, cudaStream_t stream) {
+  cudaEvent_t event;
+  cudaIpcEventHandle_t handle;
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventInterprocess | cudaEventDisableTiming));
+  CHECK(cudaIpcGetEventHandle(&handle, event));
+  EXPECT(::send(socket, &handle, sizeof handle, MSG_NOSIGNAL) == sizeof handle, "the other process has ended");
+  return {socket, stream, event};
+}
+
+// The other one opens it.
+static Turns accept_turns(int socket, cudaStream_t stream) {
+  cudaEvent_t event;
+  cudaIpcEventHandle_t handle;
+  EXPECT(recv(socket, &handle, sizeof handle, MSG_WAITALL) == sizeof handle, "the other process has ended");
+  CHECK(cudaIpcOpenEventHandle(&event, handle));
+  return {socket, stream, event};
+}
+
+// "Your turn": behind what this stream does until now. The byte says that the event is recorded.
+static void hand_over(const Turns& turns) {
+  CHECK(cudaEventRecord(turns.event, turns.stream));
+  EXPECT(::send(turns.socket, "", 1, MSG_NOSIGNAL) == 1, "the other process has ended");
+}
+
+// Waits for the byte, and for no GPU. What this stream gets from now on runs when the other's work is done.
+static void take_over(const Turns& turns) {
+  char recorded;
+  EXPECT(recv(turns.socket, &recorded, 1, 0) == 1, "the other process has ended");
+  CHECK(cudaStreamWaitEvent(turns.stream, turns.event));
+}
+
+__global__ void add(int* number, int summand) { *number += summand; }
+__global__ void multiply(int* number, int factor) { *number *= factor; }
+
+static void begin(const Turns& turns, int* number, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    add<<<1, 1, 0, turns.stream>>>(number, 1);
+    CHECK(cudaGetLastError());
+    hand_over(turns);
+    take_over(turns);
+  }
+  CHECK(cudaStreamSynchronize(turns.stream));  // the only wait for a GPU, at the end
+}
+static void follow(const Turns& turns, int* number, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    take_over(turns);
+    multiply<<<1, 1, 0, turns.stream>>>(number, 2);
+    CHECK(cudaGetLastError());
+    hand_over(turns);
+  }
+  CHECK(cudaStreamSynchronize(turns.stream));
+}
+
+// Says nothing if all is well: what it asks is asked elsewhere.
+static void maker_of_turns() {
+  const pid_t child = start_in_role("turns", &peer);
+  int *number, found = -1;
+  cudaIpcMemHandle_t memory;
+  CHECK(cudaMalloc(&number, sizeof *number));
+  CHECK(cudaMemset(number, 0, sizeof *number));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaIpcGetMemHandle(&memory, number));
+  EXPECT(::send(peer, &memory, sizeof memory, MSG_NOSIGNAL) == sizeof memory, "nobody is there");
+  const Turns turns = offer_turns(peer, new_stream());
+  begin(turns, number, 3);
+  CHECK(cudaMemcpy(&found, number, sizeof found, cudaMemcpyDeviceToHost));
+  EXPECT(found == 14, "0 plus 1 times 2, three times, is not %d", found);
+  receive('x');  // who opened it has destroyed it
+  CHECK(cudaEventDestroy(turns.event));
+  CHECK(cudaFree(number));
+  const std::string how = end_of(child);
+  EXPECT(how == "exit 0", "%s", how.c_str());
+  close(peer);
+}
+static void opener_of_turns() {
+  int* number;
+  cudaIpcMemHandle_t memory;
+  EXPECT(recv(peer, &memory, sizeof memory, MSG_WAITALL) == sizeof memory, "nobody is there");
+  CHECK(cudaIpcOpenMemHandle(reinterpret_cast<void**>(&number), memory, cudaIpcMemLazyEnablePeerAccess));
+  const Turns turns = accept_turns(peer, new_stream());
+  follow(turns, number, 3);
+  CHECK(cudaEventDestroy(turns.event));
+  CHECK(cudaIpcCloseMemHandle(number));
+  send('x');
+}
+
 static void event_errors() {
   section("what is refused");
   cudaEvent_t event = nullptr, opened = nullptr;
@@ -152,6 +246,8 @@ static void event_parent() {
   say("destroy", cudaEventDestroy(opened));
   say("open when it has gone", cudaIpcOpenEventHandle(&opened, got.event));
   cudaGetLastError();
+
+  maker_of_turns();
 }
 static void event_child() {
   const cudaStream_t stream = new_stream();
@@ -228,6 +324,8 @@ int main(int argc, char** argv) {
   cudaFuncAttributes loaded;
   CHECK(cudaFuncGetAttributes(&loaded, set));
   CHECK(cudaFuncGetAttributes(&loaded, wait_for));
+  CHECK(cudaFuncGetAttributes(&loaded, add));
+  CHECK(cudaFuncGetAttributes(&loaded, multiply));
   CHECK(cudaFree(nullptr));
   peer = 3;
   const std::string role = argv[1];
@@ -236,5 +334,6 @@ int main(int argc, char** argv) {
   if (role == "event parent") event_parent();
   if (role == "events") event_child();
   if (role == "maker") event_maker();
+  if (role == "turns") opener_of_turns();
   return 0;
 }
