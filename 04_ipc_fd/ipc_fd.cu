@@ -21,13 +21,13 @@ __global__ void fill(int* data, size_t n, int first) {
 __device__ int answer;
 __global__ void look_up(const int* weights, size_t i) { answer = weights[i]; }
 
-static void serve(const char* server, const int* weights, size_t i, int expected) {
+static void serve(const char* server, CUdeviceptr weights, size_t i) {
   int found;
-  look_up<<<1, 1>>>(weights, i);
+  look_up<<<1, 1>>>(reinterpret_cast<const int*>(weights), i);
   CHECK(cudaGetLastError());
   CHECK(cudaMemcpyFromSymbol(&found, answer, sizeof found));  // waits for the kernel
   say("%s server: weight %zu is %d", server, i, found);
-  EXPECT(found == expected, "weight %zu is not %d", i, expected);
+  EXPECT(found == int(i), "weight %zu is wrong", i);
 }
 
 // Reserves addresses, maps the memory there, and lets GPU 0 in: lesson 01.
@@ -36,7 +36,6 @@ static CUdeviceptr map(CUmemGenericAllocationHandle memory, size_t size) {
   access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   access.location.id = 0;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-
   CUdeviceptr address;
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
   CHECK(cuMemMap(address, size, 0, memory, 0));
@@ -88,6 +87,7 @@ static int old_server(int socket) {
   const check::Needed fd_handles = {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
                                     "GPU 0 exports no memory as a file descriptor; try Linux on the machine itself"};
   check::require_gpus(1, {check::vmm, fd_handles});
+  CHECK(cudaSetDevice(0));
   step("[1] Make memory that may leave");
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -98,11 +98,10 @@ static int old_server(int socket) {
   CHECK(cuMemGetAllocationGranularity(&size, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   CUmemGenericAllocationHandle memory;
   CHECK(cuMemCreate(&memory, size, &properties, 0));
-  const CUdeviceptr address = map(memory, size);
-  int* const weights = reinterpret_cast<int*>(address);
+  const CUdeviceptr weights = map(memory, size);
   const size_t n = size / sizeof(int);
-  fill<<<(n + 255) / 256, 256>>>(weights, n, 0);
-  serve("old", weights, 7, 7);
+  fill<<<(n + 255) / 256, 256>>>(reinterpret_cast<int*>(weights), n, 0);
+  serve("old", weights, 7);
 
   step("[2] Send it");
   int fd;
@@ -111,12 +110,12 @@ static int old_server(int socket) {
   send_fd(socket, fd, size);
   close(fd);
 
-  char turn;
-  EXPECT(TEMP_FAILURE_RETRY(recv(socket, &turn, 1, 0)) == 1, "the new server has ended");
-  serve("old", weights, 7, 700);
-  CHECK(cuMemUnmap(address, size));
+  char ready;
+  EXPECT(TEMP_FAILURE_RETRY(recv(socket, &ready, 1, 0)) == 1, "the new server has ended");
+  serve("old", weights, 9);  // the last request
+  CHECK(cuMemUnmap(weights, size));
   CHECK(cuMemRelease(memory));
-  CHECK(cuMemAddressFree(address, size));
+  CHECK(cuMemAddressFree(weights, size));
   return 0;
 }
 
@@ -141,28 +140,26 @@ static int new_server(int socket) {
 
   step("[3] Import it and use it");
   CHECK(cudaSetDevice(0));
+  const long before = free_mib();
   CUmemGenericAllocationHandle memory;
   CHECK(cuMemImportFromShareableHandle(&memory, reinterpret_cast<void*>(intptr_t(fd)), posix_fd));
-  const CUdeviceptr address = map(memory, size);
-  int* const weights = reinterpret_cast<int*>(address);
-  serve("new", weights, 7, 7);
-  fill<<<1, 1>>>(weights + 7, 1, 700);  // a correction of one weight
-  serve("new", weights, 7, 700);
-  EXPECT(send(socket, "", 1, MSG_NOSIGNAL) == 1, "the old server has ended");  // one byte: your turn
+  const CUdeviceptr weights = map(memory, size);
+  say("imported and mapped: %ld MiB taken", before - free_mib());
+  serve("new", weights, 8);
+  EXPECT(send(socket, "", 1, MSG_NOSIGNAL) == 1, "the old server has ended");  // one byte: I'm ready
   EXPECT(wait_for_old_server() == 0, "the old server has failed");
   step("[4] Outlive the exporter");
-  serve("new", weights, 7, 700);
+  serve("new", weights, 10);
 
   step("[5] Let go");
-  const long before = free_mib();
-  CHECK(cuMemUnmap(address, size));
+  const long mapped = free_mib();
+  CHECK(cuMemUnmap(weights, size));
   CHECK(cuMemRelease(memory));
-  CHECK(cuMemAddressFree(address, size));
-  const long released = free_mib();
-  say("unmapped and released: %ld MiB returned", released - before);
+  CHECK(cuMemAddressFree(weights, size));
+  say("unmapped and released: %ld MiB returned", free_mib() - mapped);
   close(fd);
-  say("file descriptor closed: %ld MiB returned", free_mib() - released);
-  EXPECT(free_mib() == before + long(size / MiB), "somebody still holds it, or another program uses this GPU");
+  say("file descriptor closed: %ld MiB returned", free_mib() - mapped);
+  EXPECT(free_mib() == mapped + long(size / MiB), "somebody still holds it, or another program uses this GPU");
   std::puts("OK");
   return 0;
 }
@@ -174,7 +171,10 @@ int main() {
   const pid_t child = fork();  // before any call of CUDA
   EXPECT(child >= 0, "%s", std::strerror(errno));
   alarm(60);  // in both: nobody waits longer
-
-  close(sockets[child == 0 ? 0 : 1]);  // the other one's end
-  return child == 0 ? old_server(sockets[1]) : new_server(sockets[0]);
+  if (child == 0) {
+    close(sockets[0]);  // the new server's end
+    return old_server(sockets[1]);
+  }
+  close(sockets[1]);  // the old server's end
+  return new_server(sockets[0]);
 }

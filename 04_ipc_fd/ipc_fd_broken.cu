@@ -234,7 +234,7 @@ int main(int argc, char** argv) {
   });
 
   step("[5] Export what was imported");
-  // Only the process that created memory may export it, and only with the calls of this lesson.
+  // The driver refuses: what this process has to pass on is the file descriptor that it received.
   in_an_importer([](const Granule& granule, int fd) {
     CUmemGenericAllocationHandle imported, passed_on;
     cudaIpcMemHandle_t older;

@@ -48,6 +48,13 @@ f"new server: file descriptor {descriptor}, for {size >> 20} MiB"
 # %% [3]
 # A number of this process's own. Make it a handle. How many boxes will there be, how many handles?
 use(0)
+
+
+def free_memory():
+    return ok(cu.cuMemGetInfo())[0]
+
+
+before = free_memory()
 memory = ok(cu.cuMemImportFromShareableHandle(descriptor, FILE_DESCRIPTOR))
 # %% [3]
 # Map it here. Will it have the same address as over there?
@@ -55,35 +62,31 @@ address = map_for(0, memory, size)
 exporter.run("print(hex(address))")
 hex(address)
 # %% [3]
-# Correct a weight, with a kernel of this process. Then wait, before you tell anybody. Why?
-kernels = Kernels("ipc_fd")
-kernels.fill(1, 1, address + 7 * 4, 1, 700)
-ok(cu.cuCtxSynchronize())
+# It needn't. Is it the same memory, or a copy? How many bytes did it take?
+assert before == free_memory()
+f"{before - free_memory()} bytes taken"
 # %% [3]
-# Has the exporter a copy, or the same memory?
-exporter.run("""
-assert read(address + 7 * 4, 1)[0] == 700
-print(read(address, 10))
-""")
+# Not one. Look up a weight, with a kernel of this process. Who has waited for what, so that it's there?
+kernels = Kernels("ipc_fd")
+kernels.look_up(1, 1, address, 8)
+assert read(kernels.variable("answer"), 1)[0] == 8
+read(kernels.variable("answer"), 1)
+# %% [3]
+# The exporter has, for its copy, before it sent the message. It can still answer, too: its last request.
+exporter.run("print(read(address + 9 * 4, 1))")
 # %% [4]
-# The same. Now let the exporter go. What will be left in the picture?
+# Both have served from the same memory. Now let the exporter go. What will be left in the picture?
 exporter.end()
 # %% [4]
 # The process that made the memory is gone. Is yours still there?
-kernels.look_up(1, 1, address, 7)
-assert read(kernels.variable("answer"), 1)[0] == 700
+kernels.look_up(1, 1, address, 10)
+assert read(kernels.variable("answer"), 1)[0] == 10
 read(address, 10)
 # %% [5] refused
 # It is. Tomorrow you'll be the old server. Can you export what you've imported?
 cu.cuMemExportToShareableHandle(memory, FILE_DESCRIPTOR, 0)[0]
 # %% [5]
 # You can't: keep the descriptor, and send that. Now unmap the memory and release it. How much memory comes back?
-
-
-def free_memory():
-    return ok(cu.cuMemGetInfo())[0]
-
-
 before = free_memory()
 ok(cu.cuMemUnmap(address, size))
 ok(cu.cuMemRelease(memory))

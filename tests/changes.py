@@ -11,7 +11,7 @@ import subprocess
 from vmmsim.built import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-INCLUDES = re.compile(r"^(?:#include (?:<|.\.\./).*|#ifdef .*\n(?:#include .*\n)+#endif)\n", re.MULTILINE)
+INCLUDES = re.compile(r"^(?:#include (?:<|.\.\./).*|#ifdef .*\n(?:#(?:include|else).*\n)+#endif)\n", re.MULTILINE)
 
 
 def places(lines):
@@ -51,7 +51,7 @@ def build(texts, directory, source, architecture):
     (directory / "common").symlink_to(ROOT / "common")
     # The compiler finds the libraries by itself in a toolkit that was installed, and not in one that came from PyPI.
     nvcc = BUILT["nvcc"], f"-L{pathlib.Path(BUILT['cudart_static']).parent}", BUILT["cuda_driver"]
-    command = [*nvcc, "-std=c++17", "-lineinfo", "-gencode", architecture, "--no-compress", copy]
+    command = [*nvcc, "-std=c++17", "-lineinfo", "-gencode", architecture, "--no-compress", "-I", source.parent, copy]
     done = subprocess.run([*command, "-o", directory / source.stem], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return directory / source.stem

