@@ -4,7 +4,6 @@
 #include "../common/check.h"
 
 #include <algorithm>
-#include <cuda/atomic>
 #include <cuda/ptx>  // fence_proxy_alias; with CUDA 12 add -arch=native
 #include <vector>
 
@@ -38,14 +37,6 @@ __global__ void calibrate_with_fence(int* record, const int* newest, int* rise) 
   cuda::ptx::fence_proxy_alias();
   __syncthreads();
   rise[i] = mine - newest[i - 1];
-}
-
-__global__ void watch(unsigned* flag, const int* newest, int* seen) {  // waits for a record, and hands it on
-  cuda::atomic_ref<unsigned, cuda::thread_scope_system> is_there(*flag);
-  for (int tries = 0; !is_there.load(cuda::memory_order_acquire); ++tries)
-    if (tries == 1'000'000) return;  // nobody waits for ever
-  cuda::ptx::fence_proxy_alias();
-  seen[threadIdx.x] = newest[threadIdx.x];
 }
 
 static std::vector<int> fetch(const int* from, int count) {  // to the host, after the kernels before
@@ -130,18 +121,6 @@ int main() {
   calibrate_with_fence<<<1, length>>>(record, newest, result);
   EXPECT(count_right(result, total / length) == length, "a thread does not see its neighbour's sample");
 
-  unsigned* flag;
-  CHECK(cudaMalloc(&flag, sizeof *flag));
-  CHECK(cudaMemset(flag, 0, sizeof *flag));
-  cudaStream_t radio = nullptr, watcher = nullptr;
-  for (cudaStream_t* stream : {&radio, &watcher}) CHECK(cudaStreamCreate(stream));
-  watch<<<1, length, 0, watcher>>>(flag, newest, result);
-  fill<<<1, length, 0, radio>>>(record, length, total - length + offset);         // and a last time
-  CHECK(cuStreamWriteValue32(radio, reinterpret_cast<CUdeviceptr>(flag), 1, 0));  // and the news of it
-  EXPECT(in_order(result, length, total - length + offset), "the watching kernel does not see the record");
-  say("record %d: a kernel launched before it came sees all %d samples", total / length, length);
-  for (cudaStream_t stream : {radio, watcher}) CHECK(cudaStreamDestroy(stream));
-  CHECK(cudaFree(flag));
   CHECK(cudaFree(result));
   CHECK(cuMemUnmap(address, 2 * size));  // both mappings
   CHECK(cuMemAddressFree(address, 2 * size));

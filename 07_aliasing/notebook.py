@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 # Lesson 07 by hand. docs/tools/notebooks.py puts these cells into the notebook, before the text of their step.
 # %% [0]
-from by_hand import GRANULE, Kernels, access_for, counting, cu, memory_on, ok, read, use, write
+from by_hand import GRANULE, Kernels, access_for, counting, cu, memory_on, ok, read, use
 
 # %% [1]
 # One granule of memory, and addresses for two. Which of the two does it take from the GPU?
@@ -90,17 +90,8 @@ kernels.fill(1, length, record, length, total - length + offset)
 kernels.calibrate_with_fence(1, length, record, newest, seen)
 rises()
 # %% [5]
-# And a kernel that waits for a flag, and then reads at the other address? Here the flag is set already, so that this
-# cell ends.
-flag = int(ok(cu.cuMemAlloc(4)))
-write(flag, counting(1, 1))
-kernels.fill(1, length, record, length, total)
-kernels.watch(1, length, flag, newest, seen)
-assert read(seen, length) == counting(total, length)
-# %% [5]
-# It does, and here even the launch in between would have been enough. Unmap the first half alone. Where is the data?
-for scratch in seen, flag:
-    ok(cu.cuMemFree(scratch))
+# All of them. Now unmap the first half alone. Where is the data?
+ok(cu.cuMemFree(seen))
 ok(cu.cuMemUnmap(address, size))
 read(newest, 3)
 # %% [5]
