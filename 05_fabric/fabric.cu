@@ -3,12 +3,12 @@
 // Build it alone:  nvcc -std=c++17 fabric.cu -o fabric -lcuda
 #include "../common/check.h"
 
-#include <netdb.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <cerrno>
-#include <cstring>
+// Two processes, each the other's `peer`, with send_bytes and receive_bytes between them.
+#ifdef FABRIC_WITH_MPI
+#include "fabric_mpi.h"
+#else
+#include "fabric_sockets.h"
+#endif
 
 static const size_t MiB = 1 << 20;
 
@@ -17,19 +17,6 @@ struct Shared {
   CUmemFabricHandle name;  // 64 bytes
   size_t size;             // of the memory: no call tells it from the name
 };
-
-// How it gets there: whatever carries bytes will do. `peer` is a socket, whose other end is in the other process.
-#ifdef FABRIC_WITH_MPI
-#include "fabric_mpi.h"  // here it's the other process's rank
-#else
-static void send_bytes(int peer, const void* bytes, size_t size) {
-  EXPECT(send(peer, bytes, size, MSG_NOSIGNAL) == ssize_t(size), "%s", std::strerror(errno));
-}
-
-static bool receive_bytes(int peer, void* bytes, size_t size) {  // false: the other process has ended
-  return TEMP_FAILURE_RETRY(recv(peer, bytes, size, MSG_WAITALL)) == ssize_t(size);
-}
-#endif
 
 // Writes first, first + 1, first + 2 and so on: n integers.
 __global__ void fill(int* data, size_t n, int first) {
@@ -134,47 +121,4 @@ static int importer(int peer) {
   return 0;
 }
 
-// On two machines: the exporter waits at a port of its machine, and the importer calls there.
-static int wait_at(const char* port) {
-  const sockaddr_in here = {AF_INET, htons(std::strtol(port, nullptr, 10)), {INADDR_ANY}, {}};
-  const int server = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
-  EXPECT(server >= 0, "%s", std::strerror(errno));
-  setsockopt(server, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  EXPECT(bind(server, reinterpret_cast<const sockaddr*>(&here), sizeof here) == 0, "%s", std::strerror(errno));
-  EXPECT(listen(server, 1) == 0, "%s", std::strerror(errno));
-  const int peer = accept(server, nullptr, nullptr);
-  EXPECT(peer >= 0, "%s", std::strerror(errno));
-  alarm(60);  // both are here: the minute begins anew
-  return peer;
-}
-
-static int call(const char* host, const char* port) {
-  addrinfo wanted = {0, AF_INET, SOCK_STREAM, 0, 0, nullptr, nullptr, nullptr}, *found;
-  const int peer = getaddrinfo(host, port, &wanted, &found) == 0 ? socket(AF_INET, SOCK_STREAM, 0) : -1;
-  EXPECT(peer >= 0, "there is no way to %s, port %s", host, port);
-  for (int tries = 0; connect(peer, found->ai_addr, found->ai_addrlen) != 0; usleep(100'000))
-    if (tries++ == 0) std::fprintf(stderr, "%s: %s; trying again\n", host, std::strerror(errno));
-  freeaddrinfo(found);
-  alarm(60);
-  return peer;
-}
-
-int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // so that the lines of both processes come in order
-  alarm(60);                                 // nobody waits longer
-  if (argc == 3 && !std::strcmp(argv[1], "export")) return exporter(wait_at(argv[2]));
-  if (argc == 4 && !std::strcmp(argv[1], "import")) return importer(call(argv[2], argv[3]));
-  if (argc != 1) check::end(2, "usage: fabric, or fabric export PORT and fabric import HOST PORT");
-
-  int sockets[2];  // one machine
-  EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0, "%s", std::strerror(errno));
-  const pid_t child = fork();  // before any call of CUDA
-  EXPECT(child >= 0, "%s", std::strerror(errno));
-  alarm(60);  // a child inherits none
-  close(sockets[child == 0 ? 0 : 1]);
-  if (child == 0) return importer(sockets[1]);
-  exporter(sockets[0]);
-  int status;
-  EXPECT(wait(&status) == child && status == 0, "the importer failed");
-  std::puts("OK");
-}
+int main(int argc, char** argv) { return in_two_processes(argc, argv, exporter, importer); }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT-0
-// 05 Fabric over MPI: how bytes get from rank to rank, and main. fabric.cu includes this file when it is built with
-// -DFABRIC_WITH_MPI. Build it alone, with the options that `mpicxx -show` prints in place of the dots:
+// 05 Fabric over MPI: how bytes get from rank to rank, and what each rank does. fabric.cu includes this file when it is
+// built with -DFABRIC_WITH_MPI. Build it alone, with the options that `mpicxx -show` prints in place of the dots:
 //   nvcc -std=c++17 -DFABRIC_WITH_MPI fabric.cu -o fabric_mpi -lcuda ...
+#pragma once
 #include <mpi.h>
 #include <unistd.h>
-
-static int exporter(int peer);
-static int importer(int peer);
+#include <cstring>
 
 static void print_now() {  // mpirun forwards what each rank prints: give it the time to keep the order
   std::fflush(stdout);
   usleep(200000);
 }
 
+// `peer` is the rank of the other process.
 static void send_bytes(int peer, const void* bytes, size_t size) {
   print_now();
   MPI_Send(bytes, int(size), MPI_BYTE, peer, 0, MPI_COMM_WORLD);
@@ -28,7 +28,7 @@ static void end_both(int status, void*) {  // who skips or fails ends the other 
   if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
 }
 
-int main() {
+static int in_two_processes(int, char**, int (*exporter)(int peer), int (*importer)(int peer)) {
   int rank, ranks;
   MPI_Init(nullptr, nullptr);
   on_exit(end_both, nullptr);
@@ -38,6 +38,5 @@ int main() {
   if (ranks != 2) check::end(2, "fabric_mpi: needs two ranks, not %d", ranks);
   rank == 0 ? exporter(1) : importer(0);
   if (rank == 0) std::puts("OK");
-  MPI_Finalize();
+  return MPI_Finalize();
 }
-#define main main_over_sockets  // fabric.cu's own, below, which nobody calls here
