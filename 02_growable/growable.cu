@@ -3,7 +3,7 @@
 // Build it alone:  nvcc -std=c++17 growable.cu -o growable -lcuda
 #include "../common/check.h"
 
-// The buffer. It needs only <cuda.h>. Sizes are in bytes. Not thread-safe, and nothing in it waits for the GPU.
+// The buffer. It needs only <cuda.h>. Sizes are in bytes. Not thread-safe; don't rely on it to wait for the GPU.
 struct GrowableBuffer {
   CUdeviceptr address = 0;              // of the first byte, which never changes
   size_t reserved = 0;                  // how far the addresses reach
@@ -11,17 +11,18 @@ struct GrowableBuffer {
   size_t size = 0;                      // how far the GPU may use it
   size_t chunk = 0;                     // size of one allocation
   CUmemAllocationProp properties = {};  // what kind of memory, and on which GPU
-  static size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-  GrowableBuffer& operator=(GrowableBuffer&&) = delete;  // forbids copies as well: two would free the same memory
+  GrowableBuffer() = default;
+  GrowableBuffer(const GrowableBuffer&) = delete;  // two would free the same memory
+  GrowableBuffer& operator=(const GrowableBuffer&) = delete;
+  static size_t round_up(size_t bytes, size_t unit) { return unit > 0 ? (bytes + unit - 1) / unit * unit : 0; }
 
   CUresult reserve(const CUmemAllocationProp& kind, size_t max_size, size_t chunk_size) {  // takes no memory yet
-    if (reserved > 0) return CUDA_ERROR_INVALID_VALUE;
+    if (reserved > 0) return CUDA_ERROR_INVALID_VALUE;                                     // only once
     size_t granule;
     CUresult result = cuMemGetAllocationGranularity(&granule, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     if (result != CUDA_SUCCESS) return result;
     properties = kind;
     chunk = round_up(chunk_size, granule);
-    if (chunk == 0) return CUDA_ERROR_INVALID_VALUE;
     result = cuMemAddressReserve(&address, round_up(max_size, chunk), 0, 0, 0);
     if (result == CUDA_SUCCESS) reserved = round_up(max_size, chunk);
     return result;
@@ -32,12 +33,12 @@ struct GrowableBuffer {
     CUresult result = cuMemCreate(&memory, chunk, &properties, 0);
     if (result != CUDA_SUCCESS) return result;
     result = cuMemMap(address + mapped, chunk, 0, memory, 0);
+    cuMemRelease(memory);  // in either case: if it isn't mapped, this frees it
     if (result == CUDA_SUCCESS) mapped += chunk;
-    const CUresult released = cuMemRelease(memory);  // whether it was mapped or not
-    return result != CUDA_SUCCESS ? result : released;
+    return result;
   }
 
-  CUresult grow(size_t wanted) {  // to `wanted` bytes or more, or not at all; INVALID_VALUE: you reserved too little
+  CUresult grow(size_t wanted) {  // to `wanted` bytes or more, or not at all; never beyond `reserved`
     if (wanted > reserved) return CUDA_ERROR_INVALID_VALUE;
     if (wanted <= size) return CUDA_SUCCESS;
     const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -45,7 +46,7 @@ struct GrowableBuffer {
     while (result == CUDA_SUCCESS && mapped < wanted) result = add_chunk();
     if (result == CUDA_SUCCESS) result = cuMemSetAccess(address + size, mapped - size, &access, 1);
     if (result == CUDA_SUCCESS) size = mapped;
-    else shrink(size);  // as if nothing had happened; an error of this one would hide the first
+    else shrink(size);  // undoes it all; an error of its own would hide the first
     return result;
   }
 
@@ -60,19 +61,19 @@ struct GrowableBuffer {
   CUresult destroy() {  // gives everything back; after an error, call it again (a destructor could report none)
     CUresult result = shrink(0);
     if (result == CUDA_SUCCESS && reserved > 0) result = cuMemAddressFree(address, reserved);
-    if (result == CUDA_SUCCESS) address = 0, reserved = 0;
+    if (result == CUDA_SUCCESS) address = reserved = 0;
     return result;
   }
-};
-// The buffer ends.
+};  // The buffer ends.
 
 const size_t MiB = 1 << 20;
 const int few = 1000, many = 4000, most = 6000;  // requests
 struct Slot {
   int request, state[2047];  // whose slot it is, and what we keep for that request: 8 KiB
 };
-__device__ Slot* table[most];       // for each request a pointer to its slot
-__device__ int first, count, lost;  // requests: the first new one, all, and those that don't find their slot
+__device__ Slot* table[most];  // for each request a pointer to its slot
+__device__ int first, count;   // requests first to count - 1 are new
+__device__ int lost;           // how many requests don't find their slot
 
 // Gives each new request a slot, and looks all of them up through the table.
 __global__ void serve(Slot* slots) {
@@ -105,7 +106,6 @@ int main() {
   const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   size_t granule;
   CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-
   const size_t reserved = 1024 * MiB;  // all that we could ever need
   CUdeviceptr address;
   CHECK(cuMemAddressReserve(&address, reserved, 0, 0, 0));
@@ -126,15 +126,15 @@ int main() {
 
   step("[2] Make it a class");
   GrowableBuffer buffer;
-  CHECK(buffer.reserve(properties, reserved, granule));
+  CHECK(buffer.reserve(properties, reserved, granule));  // small chunks, for a small example: see What it costs
   CHECK(buffer.grow(many * sizeof(Slot)));
   serve_all(buffer.address, buffer.size, 0, many);
 
   step("[3] Fail half-way");
-  const CUdeviceptr fifth = buffer.address + buffer.size + 4 * buffer.chunk;  // of the new chunks
+  const CUdeviceptr fifth = buffer.address + buffer.size + 4 * buffer.chunk;  // where the fifth new chunk would go
   CUmemGenericAllocationHandle obstacle;
   CHECK(cuMemCreate(&obstacle, buffer.chunk, &properties, 0));
-  CHECK(cuMemMap(fifth, buffer.chunk, 0, obstacle, 0));  // in its place
+  CHECK(cuMemMap(fifth, buffer.chunk, 0, obstacle, 0));
   REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.grow(most * sizeof(Slot)));
   say("still %zu MiB", buffer.size / MiB);
   CHECK(cuMemUnmap(fifth, buffer.chunk));

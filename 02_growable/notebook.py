@@ -183,10 +183,13 @@ try:
 except Refused as error:
     print(error)
 # %% [4]
-# A chunk goes whole, so `shrink` rounds up. What does this give back: addresses, memory, or both?
+# A chunk goes whole, so `shrink` rounds up. What does this give back: addresses, memory, or both? And what would it
+# give back if one of the 1000 were in the last slot?
 shrink(few * slot)
 serve_all(few, few)
 # %% [4]
+# Memory alone; and nothing, because `shrink` takes chunks from the end. So give new requests the lowest free slots.
+#
 # Now the old way to grow: allocate a larger buffer, copy, and give the old one back, first its memory and then its
 # addresses. What do `slot_7`, the table and the graph hold after that?
 larger = int(ok(cu.cuMemAlloc(many * slot)))

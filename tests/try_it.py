@@ -124,6 +124,7 @@ def parts(text):
 def comparable(text):
     text = re.sub(r"\s+", " ", text)
     text = re.sub(r"`\S+ [^`]*` \((.*?)line \d+ of its PTX\)", r"`an instruction` (\1)", text)
+    text = re.sub(r"\bblock \(\d+, \d+, \d+\)", "a block", text)  # blocks run side by side: any may be the first
     return re.sub(r"\b0x[0-9a-f]+", "0x", text)
 
 

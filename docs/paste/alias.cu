@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 #include <cuda.h>
+#include <cuda/atomic>
 #include <cuda/ptx>
 
 // A second address for the memory of one mapping, for `device` to read and write. address, size: where the mapping
@@ -45,6 +46,16 @@ inline CUresult unmap_again(CUdeviceptr alias, size_t size) {
 // In one kernel, a thread that has written through one address reads its own value through the other.
 __device__ inline int write_here_read_there(int* here, const int* there, int value) {
   *here = value;
+  cuda::ptx::fence_proxy_alias();
+  return *there;
+}
+
+// In a kernel that stays, waits until the writer has counted this record in *count, and then reads a sample of it at
+// another address than the writer's. The writer's store to *count must be a release.
+__device__ inline int wait_and_read(int* count, int record, const int* there) {
+  cuda::atomic_ref<int, cuda::thread_scope_system> arrived(*count);
+  while (arrived.load(cuda::memory_order_acquire) < record) {
+  }
   cuda::ptx::fence_proxy_alias();
   return *there;
 }

@@ -15,9 +15,11 @@
 #include <poll.h>
 
 __global__ void add(int* to, int value) { *to += value; }
-__global__ void through_alias(int* here, const int* there, int* read) {
+__global__ void through_alias(int* here, const int* there, int* read, int* count) {
+  if (blockIdx.x == 1) return void(read[2] = wait_and_read(count, 6, there));
   read[0] = *there;  // may stay in a cache, so that the next read would find it again
   read[1] = write_here_read_there(here, there, read[0] + 1);
+  cuda::atomic_ref<int, cuda::thread_scope_system>(*count).store(6, cuda::memory_order_release);
 }
 template <class T> __global__ void to_all(T* mc) {
   broadcast(mc, T(100));
@@ -227,9 +229,8 @@ static void expect_growth() {
   GrowableBuffer buffer;
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED, properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(properties, 3 * chunk, 0));
-  for (const size_t bytes : {size_t(0), size_t(-1)})
-    REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(properties, bytes, chunk));
+  for (const auto& [bytes, unit] : {std::pair{3 * chunk, size_t(0)}, {3 * chunk, size_t(-1)}, {0, chunk}, {-1, chunk}})
+    REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.reserve(properties, bytes, unit));
   each_call_fails(
       "GrowableBuffer::reserve", [&] { return buffer.reserve(properties, 1, (2 << 20) + 1); },
       [&] { return EXPECT(buffer.chunk == chunk && buffer.reserved == chunk, "not rounded up"), buffer.destroy(); });
@@ -523,10 +524,10 @@ static void expect_alias() {
   CHECK(allocate(&results, &results_size, 0));
   REFUSED(CUDA_ERROR_INVALID_VALUE, map_again(&alias, address + size / 2, size, 0));  // inside the mapping
   CHECK(map_again(&alias, address, size, 0));
-  store(address, 5);
-  through_alias<<<1, 1>>>(pointer(address), pointer(alias), pointer(results));
+  for (CUdeviceptr each : {address, address + 4}) store(each, 5);
+  through_alias<<<2, 1>>>(pointer(address), pointer(alias), pointer(results), pointer(address + 4));
   finish();
-  EXPECT(load(results) == 5 && load(results + 4) == 6, "read %d and %d", load(results), load(results + 4));
+  for (int i : {0, 1, 2}) EXPECT(load(results + 4 * i) == 5 + (i > 0), "%d: read %d", i, load(results + 4 * i));
   CHECK(unmap_again(alias, size));
   CHECK(deallocate(results, results_size));
   CHECK(deallocate(address, size));
