@@ -169,15 +169,15 @@ int main(int argc, char** argv) {
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = everyone[0].location;
-  CUmulticastObjectProp team = {};
-  team.numDevices = unsigned(count);
-  team.size = size_t(mib) << 21;  // two arrays
+  CUmulticastObjectProp object_properties = {};
+  object_properties.numDevices = unsigned(count);
+  object_properties.size = size_t(mib) << 21;  // two arrays
 
   size_t of_memory, of_object = 0;
   CHECK(cuMemGetAllocationGranularity(&of_memory, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  if (!unicast) CHECK(cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
+  if (!unicast) CHECK(cuMulticastGetGranularity(&of_object, &object_properties, CU_MULTICAST_GRANULARITY_MINIMUM));
   const size_t granule = std::max(of_memory, of_object);
-  const size_t size = (team.size + granule - 1) / granule * granule;
+  const size_t size = (object_properties.size + granule - 1) / granule * granule;
 
   CUdeviceptr address;
   CHECK(cuMemAddressReserve(&address, count * size, granule, 0, 0));
@@ -194,8 +194,8 @@ int main(int argc, char** argv) {
 
   step("[2] Bind the replicas to a multicast object");
   CUmemGenericAllocationHandle object = 0;
-  team.size = size;
-  if (!unicast) CHECK(cuMulticastCreate(&object, &team));
+  object_properties.size = size;
+  if (!unicast) CHECK(cuMulticastCreate(&object, &object_properties));
   for (int g = 0; g < count && !unicast; ++g) CHECK(cuMulticastAddDevice(object, g));
   for (int g = 0; g < count && !unicast; ++g) {
     CUdeviceptr mc;

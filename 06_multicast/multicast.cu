@@ -2,32 +2,19 @@
 // 06 Multicast: one load that returns the sum over all GPUs, and one store that reaches every GPU.
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 multicast.cu -o multicast -lcuda
 #include "../common/check.h"
+#include "../common/multimem.h"
 
 #include <algorithm>
-#include <cuda/ptx>
+#include <cuda/atomic>
 #include <vector>
-
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-namespace ptx = cuda::ptx;
-#else  // Earlier GPUs have no multimem instructions, and require_multicast turns them away. But this has to compile.
-namespace ptx {
-using namespace cuda::ptx;
-template <class... Any> __device__ int multimem_ld_reduce(Any...) {
-  __trap();
-  return 0;
-}
-template <class... Any> __device__ void multimem_st(Any...) { __trap(); }
-template <class... Any> __device__ void multimem_red(Any...) { __trap(); }
-}  // namespace ptx
-#endif
 
 const size_t MiB = 1 << 20;
 const int threads = 256, blocks = 400;
-const size_t n = threads * blocks;
+const size_t elements = threads * blocks;
 
 // What the memory of each GPU holds.
 struct Replica {
-  int in[n], out[n], arrived;
+  int in[elements], out[elements], arrived;
 };
 
 // One load: the switch reads the replicas of all GPUs, and returns their sum.
@@ -44,13 +31,20 @@ __global__ void all_reduce(Replica* mc, size_t begin, size_t end) {
   if (i < end) store_all(&mc->out[i], sum_all(&mc->in[i]));
 }
 
-// One addition: the switch adds the value to the replicas of all GPUs.
-__device__ void add_all(int* mc, int value) {
-  ptx::multimem_red(ptx::sem_relaxed, ptx::scope_sys, ptx::op_add, mc, value);
-}
+// One addition: the switch adds 1 to the replicas of all GPUs. Whoever acquires it sees what this GPU wrote before.
+__device__ void add_one_to_all(int* mc) { ptx::multimem_red(ptx::sem_release, ptx::scope_sys, ptx::op_add, mc, 1); }
 
-// Each thread tells every GPU that it has come this far.
-__global__ void arrive(Replica* mc) { add_all(&mc->arrived, 1); }
+// One thread of each GPU runs this: it tells all GPUs that its own has come this far, and waits for theirs.
+__global__ void meet(Replica* own, Replica* mc, int gpus) {
+  ptx::fence_proxy_alias();  // lesson 07 is about these fences
+  add_one_to_all(&mc->arrived);
+  ptx::fence_proxy_alias();
+
+  cuda::atomic_ref<int, cuda::thread_scope_system> arrived(own->arrived);
+  for (int tries = 0; arrived.load(cuda::memory_order_acquire) < gpus; ++tries)
+    if (tries == 100'000'000) __trap();  // nobody waits for ever
+  ptx::fence_proxy_alias();
+}
 
 // Writes first, first + 1, first + 2 and so on: n integers.
 __global__ void fill(int* data, size_t n, int first) {
@@ -87,11 +81,12 @@ static void wait_for_all(int gpus) {
 // On each GPU `out` must hold the sums: the first one, and each later one larger by the number of GPUs.
 static void expect_sums(const std::vector<Replica*>& own, int first) {
   const int gpus = int(own.size());
-  std::vector<int> out(n);
+  std::vector<int> out(elements);
   for (int gpu = 0; gpu < gpus; ++gpu) {
     CHECK(cudaSetDevice(gpu));
     CHECK(cudaMemcpy(out.data(), own[gpu]->out, sizeof own[gpu]->out, cudaMemcpyDeviceToHost));
-    for (size_t i = 0; i < n; ++i) EXPECT(out[i] == first + gpus * int(i), "GPU %d: element %zu is %d", gpu, i, out[i]);
+    for (size_t i = 0; i < elements; ++i)
+      EXPECT(out[i] == first + gpus * int(i), "GPU %d: element %zu is %d", gpu, i, out[i]);
   }
 }
 
@@ -102,19 +97,19 @@ int main() {
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  CUmulticastObjectProp team = {};
-  team.numDevices = gpus;
+  CUmulticastObjectProp object_properties = {};
+  object_properties.numDevices = gpus;
 
   size_t of_memory, of_object;
   CHECK(cuMemGetAllocationGranularity(&of_memory, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  CHECK(cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
-  const size_t granule = std::max(of_memory, of_object);  // both are powers of two
+  CHECK(cuMulticastGetGranularity(&of_object, &object_properties, CU_MULTICAST_GRANULARITY_MINIMUM));
+  const size_t granule = std::max(of_memory, of_object);  // suits both, if they are powers of two
   const size_t size = (sizeof(Replica) + granule - 1) / granule * granule;
   say("a replica takes %zu bytes: %zu MiB in whole granules", sizeof(Replica), size / MiB);
 
   CUmemGenericAllocationHandle object;
-  team.size = size;  // of one replica, however many there will be
-  CHECK(cuMulticastCreate(&object, &team));
+  object_properties.size = size;  // of one replica, however many there will be
+  CHECK(cuMulticastCreate(&object, &object_properties));
   for (int gpu = 0; gpu < gpus; ++gpu) CHECK(cuMulticastAddDevice(object, gpu));
 
   std::vector<CUmemGenericAllocationHandle> memory(gpus);
@@ -133,7 +128,7 @@ int main() {
 
     CHECK(cudaSetDevice(gpu));
     CHECK(cudaMemset(own[gpu], 0, size));
-    fill<<<blocks, threads>>>(own[gpu]->in, n, gpu + 1);
+    fill<<<blocks, threads>>>(own[gpu]->in, elements, gpu + 1);
     CHECK(cudaGetLastError());
   }
   wait_for_all(gpus);
@@ -141,7 +136,7 @@ int main() {
 
   step("[3] Load the sum, store it everywhere");
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    const size_t begin = n * gpu / gpus, end = n * (gpu + 1) / gpus;  // its share
+    const size_t begin = elements * gpu / gpus, end = elements * (gpu + 1) / gpus;  // its share
     CHECK(cudaSetDevice(gpu));
     all_reduce<<<(end - begin + threads - 1) / threads, threads>>>(mc[gpu], begin, end);
     CHECK(cudaGetLastError());
@@ -150,31 +145,33 @@ int main() {
 
   const int first = gpus * (gpus + 1) / 2;  // 1 + 2 + ... + gpus
   expect_sums(own, first);
-  say("out[0] is %d on every GPU, and the other %zu sums are right", first, n - 1);
+  say("out[0] is %d on every GPU, and the other %zu sums are right", first, elements - 1);
 
-  step("[4] Count who has arrived");
+  step("[4] Let the GPUs wait for each other");
   for (int gpu = 0; gpu < gpus; ++gpu) {
+    cudaFuncAttributes loaded;
     CHECK(cudaSetDevice(gpu));
-    arrive<<<1, threads>>>(mc[gpu]);
+    CHECK(cudaFuncGetAttributes(&loaded, meet));  // loads it, before any GPU waits
+  }
+
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    const size_t begin = elements * gpu / gpus, end = elements * (gpu + 1) / gpus;
+    CHECK(cudaSetDevice(gpu));
+    fill<<<blocks, threads>>>(own[gpu]->in, elements, 10 * (gpu + 1));
+    meet<<<1, 1>>>(own[gpu], mc[gpu], gpus);
+    all_reduce<<<(end - begin + threads - 1) / threads, threads>>>(mc[gpu], begin, end);
     CHECK(cudaGetLastError());
   }
   wait_for_all(gpus);
 
-  for (int gpu = 0; gpu < gpus; ++gpu) {
-    int arrived;
-    CHECK(cudaSetDevice(gpu));
-    CHECK(cudaMemcpy(&arrived, &own[gpu]->arrived, sizeof arrived, cudaMemcpyDeviceToHost));
-    EXPECT(arrived == gpus * threads, "GPU %d counts %d", gpu, arrived);
-  }
-  say("%d threads on each of %d GPUs arrived, and every GPU counts %d", threads, gpus, gpus * threads);
+  expect_sums(own, 10 * first);
+  say("out[0] is %d on every GPU, and the host waited only at the end", 10 * first);
 
   step("[5] Take it down");
-  for (int gpu = 0; gpu < gpus; ++gpu) {
-    unmap(mc[gpu], size);
-    unmap(own[gpu], size);
-    CHECK(cuMulticastUnbind(object, gpu, 0, size));
-    CHECK(cuMemRelease(memory[gpu]));
-  }
+  for (Replica* address : mc) unmap(address, size);
+  for (Replica* address : own) unmap(address, size);
+  for (int gpu = 0; gpu < gpus; ++gpu) CHECK(cuMulticastUnbind(object, gpu, 0, size));
+  for (CUmemGenericAllocationHandle handle : memory) CHECK(cuMemRelease(handle));
   CHECK(cuMemRelease(object));
   std::puts("OK");
 }

@@ -4,13 +4,9 @@
 //
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 -lineinfo multicast_broken.cu -o multicast_broken -lcuda
 #include "../common/in_a_process.h"
-
-#include <cuda/ptx>
-
-namespace ptx = cuda::ptx;
+#include "../common/multimem.h"
 
 // The three instructions of the lesson.
-#if __CUDA_ARCH__ >= 900
 __device__ int sum_all(const int* mc) {
   return ptx::multimem_ld_reduce(ptx::sem_relaxed, ptx::scope_sys, ptx::op_add, mc);
 }
@@ -18,11 +14,6 @@ __device__ void store_all(int* mc, int value) { ptx::multimem_st(ptx::sem_relaxe
 __device__ void add_all(int* mc, int value) {
   ptx::multimem_red(ptx::sem_relaxed, ptx::scope_sys, ptx::op_add, mc, value);
 }
-#else  // Earlier GPUs have none of them, and require_multicast turns them away.
-__device__ int sum_all(const int*) { return __trap(), 0; }
-__device__ void store_all(int*, int) { __trap(); }
-__device__ void add_all(int*, int) { __trap(); }
-#endif
 
 // Writes first, first + 1, first + 2 and so on: n integers.
 __global__ void fill(int* data, size_t n, int first) {
@@ -37,7 +28,7 @@ __global__ void arrive(int* mc) { add_all(mc, 1); }
 // What a try works with: two GPUs, and a replica of one granule.
 struct Pair {
   CUmemAllocationProp properties = {};
-  CUmulticastObjectProp team = {};
+  CUmulticastObjectProp object_properties = {};
   size_t size = 0;
 };
 
@@ -46,10 +37,10 @@ static Pair start() {
   Pair pair;
   pair.properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   pair.properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  pair.team.numDevices = 2;
+  pair.object_properties.numDevices = 2;
   size_t granule;
-  CHECK(cuMulticastGetGranularity(&granule, &pair.team, CU_MULTICAST_GRANULARITY_MINIMUM));
-  pair.size = pair.team.size = granule;
+  CHECK(cuMulticastGetGranularity(&granule, &pair.object_properties, CU_MULTICAST_GRANULARITY_MINIMUM));
+  pair.size = pair.object_properties.size = granule;
   CHECK(cudaSetDevice(0));
   return pair;
 }
@@ -73,10 +64,10 @@ static int* map(CUmemGenericAllocationHandle handle, size_t size, int gpu) {
 }
 
 static Mapped map_both(Pair pair) {
-  auto& [properties, team, size] = pair;
+  auto& [properties, object_properties, size] = pair;
   Mapped mapped;
   auto& [object, memory, mc, own] = mapped;
-  CHECK(cuMulticastCreate(&object, &team));
+  CHECK(cuMulticastCreate(&object, &object_properties));
   for (int gpu = 0; gpu < 2; ++gpu) CHECK(cuMulticastAddDevice(object, gpu));
   for (int gpu = 0; gpu < 2; ++gpu) {
     properties.location.id = gpu;
@@ -112,24 +103,24 @@ int main() {
   step("[1] Make a team of one, or forget to round up");
   // A team of one, for instance, where each process counts only the GPU that it was given.
   in_a_process(start, [](Pair pair) {
-    auto& [properties, team, granule] = pair;
+    auto& [properties, object_properties, granule] = pair;
     CUmemGenericAllocationHandle object;
-    team.numDevices = 1;
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMulticastCreate(&object, &team));
-    team.numDevices = 2;
-    team.size = 100000 * sizeof(int);
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMulticastCreate(&object, &team));
-    team.size = (team.size + granule - 1) / granule * granule;
-    CHECK(cuMulticastCreate(&object, &team));
+    object_properties.numDevices = 1;
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMulticastCreate(&object, &object_properties));
+    object_properties.numDevices = 2;
+    object_properties.size = 100000 * sizeof(int);
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuMulticastCreate(&object, &object_properties));
+    object_properties.size = (object_properties.size + granule - 1) / granule * granule;
+    CHECK(cuMulticastCreate(&object, &object_properties));
     say("right: the GPUs of all processes together, 2 here, and whole granules");
   });
 
   step("[2] Bind before the team is complete");
   // The call is not refused. It waits for the missing GPU, and here nobody adds it.
   const pid_t waiting = begin_process(start, [](Pair pair) {
-    auto& [properties, team, size] = pair;
+    auto& [properties, object_properties, size] = pair;
     CUmemGenericAllocationHandle object, memory;
-    CHECK(cuMulticastCreate(&object, &team));  // for two GPUs
+    CHECK(cuMulticastCreate(&object, &object_properties));  // for two GPUs
     CHECK(cuMemCreate(&memory, size, &properties, 0));
     alarm(10);  // the seconds that the bind gets
     CHECK(cuMulticastAddDevice(object, 0));

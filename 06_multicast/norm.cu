@@ -112,17 +112,17 @@ static CUmemGenericAllocationHandle map_replicas(std::vector<Gpu>& gpus, size_t*
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  CUmulticastObjectProp team = {};
-  team.numDevices = unsigned(gpus.size());
+  CUmulticastObjectProp object_properties = {};
+  object_properties.numDevices = unsigned(gpus.size());
 
   size_t of_memory, of_object;
   CHECK(cuMemGetAllocationGranularity(&of_memory, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  CHECK(cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
+  CHECK(cuMulticastGetGranularity(&of_object, &object_properties, CU_MULTICAST_GRANULARITY_MINIMUM));
   const size_t granule = std::max(of_memory, of_object);
-  *size = team.size = (sizeof(Replica) + granule - 1) / granule * granule;
+  *size = object_properties.size = (sizeof(Replica) + granule - 1) / granule * granule;
 
   CUmemGenericAllocationHandle object;
-  CHECK(cuMulticastCreate(&object, &team));
+  CHECK(cuMulticastCreate(&object, &object_properties));
   for (size_t gpu = 0; gpu < gpus.size(); ++gpu) CHECK(cuMulticastAddDevice(object, int(gpu)));
   for (size_t gpu = 0; gpu < gpus.size(); ++gpu) {
     properties.location.id = int(gpu);

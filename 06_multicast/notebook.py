@@ -10,18 +10,19 @@ assert not multicast_is_off(), "NCCL_NVLS_ENABLE=0: multicast is switched off he
 gpus, n = 2, 102_400
 for gpu in reversed(range(gpus)):
     use(gpu)
-team = cu.CUmulticastObjectProp()
-team.numDevices = gpus
+object_properties = cu.CUmulticastObjectProp()
+object_properties.numDevices = gpus
 of_object = cu.CUmulticastGranularity_flags.CU_MULTICAST_GRANULARITY_MINIMUM
 granule = max(
-    ok(cu.cuMemGetAllocationGranularity(memory_on(0), GRANULE)), ok(cu.cuMulticastGetGranularity(team, of_object))
+    ok(cu.cuMemGetAllocationGranularity(memory_on(0), GRANULE)),
+    ok(cu.cuMulticastGetGranularity(object_properties, of_object)),
 )
 size = (4 * (2 * n + 1) + granule - 1) // granule * granule
 f"a replica takes {4 * (2 * n + 1)} bytes: {size >> 20} MiB in whole granules"
 # %% [1]
 # Two GPUs will bring 2 MiB each. Do you create the object with 2 MiB, or with 4? And does it take memory?
-team.size = size
-multicast = ok(cu.cuMulticastCreate(team))
+object_properties.size = size
+multicast = ok(cu.cuMulticastCreate(object_properties))
 # %% [1]
 # With 2, the size of one replica. It took no memory: it's only a team, and nobody is in it yet. Add both GPUs.
 for gpu in range(gpus):
@@ -78,14 +79,25 @@ wait_for_all()
 assert all(replica(gpu, out, n) == counting(3, n, 2) for gpu in range(gpus))
 [replica(gpu, out + 4 * (n - 5), 5) for gpu in range(gpus)]
 # %% [4]
-# 256 threads on each GPU add 1, at the multicast address. What does each GPU count?
+# `meet` adds 1 at the multicast address, and waits until the counter is at its third argument. With 0 it waits for
+# nobody. What does each GPU count when both have run it?
 for gpu in range(gpus):
     use(gpu)
-    kernels.arrive(1, 256, mc[gpu])
+    kernels.meet(1, 1, own[gpu], mc[gpu], 0)
 wait_for_all()
 counts = [replica(gpu, arrived, 1)[0] for gpu in range(gpus)]
-assert counts == [512, 512]
+assert counts == [2, 2]
 counts
+# %% [4]
+# 2, since one addition reaches both. New numbers now, and the host waits only at the end. What must `meet` wait for?
+for gpu in range(gpus):
+    use(gpu)
+    kernels.fill(blocks, 256, own[gpu], n, 10 * (gpu + 1))
+    kernels.meet(1, 1, own[gpu], mc[gpu], 4)  # the counter only grows: 2 from before, and 2 now
+    kernels.all_reduce(n // 2 // 256, 256, mc[gpu], n // 2 * gpu, n // 2 * (gpu + 1))
+wait_for_all()
+assert all(replica(gpu, out, n) == counting(30, n, 2) for gpu in range(gpus))
+[replica(gpu, out, 5) for gpu in range(gpus)]
 # %% [5]
 # Release a replica's handle, and its mapping. Is its memory free?
 ok(cu.cuMemUnmap(own[1], size))

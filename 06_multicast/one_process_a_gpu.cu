@@ -88,28 +88,28 @@ static int rank_0(int socket, pid_t rank_1) {
   check::require_multicast(broadcast);
 
   step("[1] Create the object in one process, and send it");
-  CUmulticastObjectProp team = {};
-  team.numDevices = ranks;      // the GPUs of all processes
-  team.handleTypes = posix_fd;  // now or never: the object is to leave this process
-  team.size = n * sizeof(uint32_t);
+  CUmulticastObjectProp object_properties = {};
+  object_properties.numDevices = ranks;      // the GPUs of all processes
+  object_properties.handleTypes = posix_fd;  // now or never: the object is to leave this process
+  object_properties.size = n * sizeof(uint32_t);
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 
   size_t of_memory, of_object;
   CHECK(cuMemGetAllocationGranularity(&of_memory, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  CHECK(cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
-  team.size = std::max(of_memory, of_object);  // one granule, of each GPU
+  CHECK(cuMulticastGetGranularity(&of_object, &object_properties, CU_MULTICAST_GRANULARITY_MINIMUM));
+  object_properties.size = std::max(of_memory, of_object);  // one granule, of each GPU
 
   CUmemGenericAllocationHandle object;
-  CHECK(cuMulticastCreate(&object, &team));
+  CHECK(cuMulticastCreate(&object, &object_properties));
   int fd;
   CHECK(cuMemExportToShareableHandle(&fd, object, posix_fd, 0));
-  say("for %d GPUs, %zu KiB of each", ranks, team.size >> 10);
-  send_object(socket, team.size, fd);
+  say("for %d GPUs, %zu KiB of each", ranks, object_properties.size >> 10);
+  send_object(socket, object_properties.size, fd);
   close(fd);
 
-  take_part(0, object, team.size, socket);
+  take_part(0, object, object_properties.size, socket);
   int status;
   EXPECT(waitpid(rank_1, &status, 0) == rank_1 && status == 0, "rank 1 failed");
   std::puts("OK");
