@@ -54,7 +54,7 @@ static void unmap(CUdeviceptr address, size_t size) {
   CHECK(cuMemAddressFree(address, size));
 }
 
-static int exporter(int peer) {
+static void exporter(int peer) {
   check::require_gpus(1, {{CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
                            "GPU 0 has no fabric handles; use a Hopper GPU or a later one, on an NVSwitch"}});
   CHECK(cudaSetDevice(0));
@@ -82,7 +82,7 @@ static int exporter(int peer) {
   const size_t n = size / sizeof(int);
   fill<<<(n + 255) / 256, 256>>>(rows, n, 0);
   CHECK(cudaGetLastError());
-  ask("exporter", rows, 3, 3);  // waits for fill, too: whoever has the name may look
+  ask("exporter", rows, 3, 3);  // waits for fill, too, before anybody has the name
 
   Shared shared = {{}, size};
   CHECK(cuMemExportToShareableHandle(&shared.name, memory, CU_MEM_HANDLE_TYPE_FABRIC, 0));
@@ -94,13 +94,13 @@ static int exporter(int peer) {
   ask("exporter", rows, 3, 300);
   unmap(address, size);
   CHECK(cuMemRelease(memory));
-  return 0;
 }
 
 static int importer(int peer) {
   Shared shared;
   if (!receive_bytes(peer, &shared, sizeof shared)) return 1;  // the exporter has said why
-  const int gpu = check::require_gpus(1) > 1 ? 1 : 0;          // GPU 1 of this machine, if it has one
+  const int gpus = check::require_gpus(1);                     // of this machine
+  const int gpu = gpus > 1 ? 1 : 0;
   CHECK(cudaSetDevice(gpu));
 
   step("[3] Import it");

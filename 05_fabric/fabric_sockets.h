@@ -21,7 +21,10 @@ static bool receive_bytes(int peer, void* bytes, size_t size) {  // false: the o
 
 // On two machines: the exporter waits at a port of its machine, and the importer calls there.
 static int wait_at(const char* port) {
-  const sockaddr_in here = {AF_INET, htons(std::strtol(port, nullptr, 10)), {INADDR_ANY}, {}};
+  sockaddr_in here = {};
+  here.sin_family = AF_INET;
+  here.sin_port = htons(std::strtol(port, nullptr, 10));
+  here.sin_addr.s_addr = INADDR_ANY;  // on every network: whoever calls first gets the name. Don't do that in earnest
   const int server = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
   EXPECT(server >= 0, "%s", std::strerror(errno));
   setsockopt(server, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -33,35 +36,41 @@ static int wait_at(const char* port) {
 }
 
 static int call(const char* host, const char* port) {
-  addrinfo wanted = {0, AF_INET, SOCK_STREAM, 0, 0, nullptr, nullptr, nullptr}, *found;
+  addrinfo wanted = {}, *found;
+  wanted.ai_family = AF_INET;
+  wanted.ai_socktype = SOCK_STREAM;
   const int peer = getaddrinfo(host, port, &wanted, &found) == 0 ? socket(AF_INET, SOCK_STREAM, 0) : -1;
   EXPECT(peer >= 0, "there is no way to %s, port %s", host, port);
-  for (int tries = 0; connect(peer, found->ai_addr, found->ai_addrlen) != 0; usleep(100'000))
-    if (tries++ == 0) std::fprintf(stderr, "%s: %s; trying again\n", host, std::strerror(errno));
+  bool said = false;
+  while (connect(peer, found->ai_addr, found->ai_addrlen) != 0) {
+    if (!said) std::fprintf(stderr, "%s: %s; trying again\n", host, std::strerror(errno));
+    said = true;
+    usleep(100'000);
+  }
   freeaddrinfo(found);
   return peer;
 }
 
 static void give_up(int) {
   const char words[] = "a minute is over, and the other process is silent\n";
-  _exit(write(STDERR_FILENO, words, sizeof words - 1) < 0 ? 2 : 1);
-}
-
-using Role = int (*)(int peer);  // what a process does
-
-static int run(Role role, int peer) {
-  alarm(60);  // a minute, once both are there
-  return role(peer);
+  if (write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(2);  // even that is in vain
+  _exit(1);
 }
 
 // Runs both roles on this machine, or the one that the arguments name, if the other is run on another machine.
-static int in_two_processes(int argc, char** argv, Role exporter, Role importer) {
+static int in_two_processes(int argc, char** argv, void (*exporter)(int peer), int (*importer)(int peer)) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // so that the lines of both processes come in order
   std::signal(SIGALRM, give_up);
   alarm(60);  // a minute until both are there
-  if (argc == 4 && !std::strcmp(argv[1], "import")) return run(importer, call(argv[2], argv[3]));
+  if (argc == 4 && !std::strcmp(argv[1], "import")) {
+    const int peer = call(argv[2], argv[3]);
+    alarm(60);  // and another, now that they are
+    return importer(peer);
+  }
   if (argc == 3 && !std::strcmp(argv[1], "export")) {
-    run(exporter, wait_at(argv[2]));
+    const int peer = wait_at(argv[2]);
+    alarm(60);
+    exporter(peer);
   } else {
     if (argc != 1) check::end(2, "usage: fabric, or fabric export PORT and fabric import HOST PORT");
     int sockets[2];
@@ -69,8 +78,9 @@ static int in_two_processes(int argc, char** argv, Role exporter, Role importer)
     const pid_t child = fork();  // before any call of CUDA
     EXPECT(child >= 0, "%s", std::strerror(errno));
     close(sockets[child == 0 ? 0 : 1]);
-    if (child == 0) return run(importer, sockets[1]);
-    run(exporter, sockets[0]);
+    alarm(60);  // in each of the two: a child inherits none
+    if (child == 0) return importer(sockets[1]);
+    exporter(sockets[0]);
     int status;
     if (wait(&status) != child || status != 0) check::end(1, "the importer failed");
   }
