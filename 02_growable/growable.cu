@@ -11,10 +11,10 @@ struct GrowableBuffer {
   size_t size = 0;                      // how far the GPU may use it
   size_t chunk = 0;                     // size of one allocation
   CUmemAllocationProp properties = {};  // what kind of memory, and on which GPU
+  static size_t round_up(size_t bytes, size_t unit) { return unit > 0 ? (bytes + unit - 1) / unit * unit : 0; }
   GrowableBuffer() = default;
   GrowableBuffer(const GrowableBuffer&) = delete;  // two would free the same memory
   GrowableBuffer& operator=(const GrowableBuffer&) = delete;
-  static size_t round_up(size_t bytes, size_t unit) { return unit > 0 ? (bytes + unit - 1) / unit * unit : 0; }
 
   CUresult reserve(const CUmemAllocationProp& kind, size_t max_size, size_t chunk_size) {  // takes no memory yet
     if (reserved > 0) return CUDA_ERROR_INVALID_VALUE;                                     // only once
@@ -22,7 +22,7 @@ struct GrowableBuffer {
     CUresult result = cuMemGetAllocationGranularity(&granule, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     if (result != CUDA_SUCCESS) return result;
     properties = kind;
-    chunk = round_up(chunk_size, granule);
+    chunk = round_up(chunk_size, granule);  // 0 if you ask for that, and then the driver refuses to reserve 0 bytes
     result = cuMemAddressReserve(&address, round_up(max_size, chunk), 0, 0, 0);
     if (result == CUDA_SUCCESS) reserved = round_up(max_size, chunk);
     return result;
@@ -50,7 +50,7 @@ struct GrowableBuffer {
     return result;
   }
 
-  CUresult shrink(size_t wanted) {  // to as few chunks as hold `wanted` bytes; first wait for all work in the others!
+  CUresult shrink(size_t wanted) {  // to as few chunks as hold `wanted` bytes; first wait for all that uses the rest!
     const size_t kept = wanted < mapped ? round_up(wanted, chunk) : mapped;
     const CUresult result = kept < mapped ? cuMemUnmap(address + kept, mapped - kept) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS) mapped = kept;
@@ -58,7 +58,7 @@ struct GrowableBuffer {
     return result;
   }
 
-  CUresult destroy() {  // gives everything back; after an error, call it again (a destructor could report none)
+  CUresult destroy() {  // gives all back; no destructor calls it, so don't forget it; after an error, call it again
     CUresult result = shrink(0);
     if (result == CUDA_SUCCESS && reserved > 0) result = cuMemAddressFree(address, reserved);
     if (result == CUDA_SUCCESS) address = reserved = 0;
@@ -71,9 +71,8 @@ const int few = 1000, many = 4000, most = 6000;  // requests
 struct Slot {
   int request, state[2047];  // whose slot it is, and what we keep for that request: 8 KiB
 };
-__device__ Slot* table[most];  // for each request a pointer to its slot
-__device__ int first, count;   // requests first to count - 1 are new
-__device__ int lost;           // how many requests don't find their slot
+__device__ Slot* table[most];       // for each request a pointer to its slot
+__device__ int first, count, lost;  // requests first to count - 1 are new; how many don't find their slot
 
 // Gives each new request a slot, and looks all of them up through the table.
 __global__ void serve(Slot* slots) {
@@ -127,8 +126,10 @@ int main() {
   step("[2] Make it a class");
   GrowableBuffer buffer;
   CHECK(buffer.reserve(properties, reserved, granule));  // small chunks, for a small example: see What it costs
+  CHECK(buffer.grow(few * sizeof(Slot)));
+  serve_all(buffer.address, buffer.size, 0, few);
   CHECK(buffer.grow(many * sizeof(Slot)));
-  serve_all(buffer.address, buffer.size, 0, many);
+  serve_all(buffer.address, buffer.size, few, many);
 
   step("[3] Fail half-way");
   const CUdeviceptr fifth = buffer.address + buffer.size + 4 * buffer.chunk;  // where the fifth new chunk would go
@@ -136,7 +137,7 @@ int main() {
   CHECK(cuMemCreate(&obstacle, buffer.chunk, &properties, 0));
   CHECK(cuMemMap(fifth, buffer.chunk, 0, obstacle, 0));
   REFUSED(CUDA_ERROR_INVALID_VALUE, buffer.grow(most * sizeof(Slot)));
-  say("still %zu MiB", buffer.size / MiB);
+  say("still %zu MiB, and %zu are mapped", buffer.size / MiB, buffer.mapped / MiB);
   CHECK(cuMemUnmap(fifth, buffer.chunk));
   CHECK(cuMemRelease(obstacle));
   CHECK(buffer.grow(most * sizeof(Slot)));  // the same call again

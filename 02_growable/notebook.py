@@ -138,7 +138,7 @@ def shrink(wanted):
 
 
 grow(many * slot)
-serve_all(3000, many)
+print(serve_all(3000, many))
 # %% [2]
 # And if you ask for more than you have reserved: which call of the driver refuses that?
 try:
@@ -168,7 +168,7 @@ shrink(size_before)
 try:
     grow(most * slot)
 except Refused as error:
-    print(f"{error}: still {size // MiB} MiB")
+    print(f"{error}: still {size // MiB} MiB, and {mapped // MiB} are mapped")
 # %% [3]
 # None of the four: all or nothing. Take the obstacle away. Will the same call do now?
 ok(cu.cuMemUnmap(half_way, granule))
@@ -176,7 +176,7 @@ ok(cu.cuMemRelease(obstacle))
 grow(most * slot)
 serve_all(many, most)
 # %% [4] refused
-# It's night, and 1000 requests are left. Their last slot ends before the end of the fourth chunk. What does the driver
+# It's night, and only the first 1000 requests are still there. Their last slot ends before the end of the fourth chunk. What does the driver
 # say if you unmap exactly what is behind that slot?
 try:
     ok(cu.cuMemUnmap(address + few * slot, size - few * slot))
