@@ -34,8 +34,11 @@ __device__ void store_all(float4* mc, float4 v) {
                : "l"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
                : "memory");
 }
-#else  // earlier GPUs have none of them, and do not come past the gate
-__device__ float4 sum_all(const float4*) { return {}; }
+#else  // earlier GPUs have none of them, and don't come past require_multicast
+__device__ float4 sum_all(const float4*) {
+  __trap();
+  return {};
+}
 __device__ void store_all(float4*, float4) { __trap(); }
 #endif
 
@@ -45,7 +48,7 @@ __global__ void all_reduce_multicast(const float4* in_mc, float4* out_mc, size_t
   if (i < last) store_all(out_mc + i, sum_all(in_mc + i));
 }
 
-// The same with ordinary accesses. The replicas are `stride` apart, and each GPU begins at its own, as in a ring.
+// The same with ordinary accesses. The replicas are `stride` apart, and each GPU begins at its own.
 __global__ void all_reduce_unicast(float4* in, float4* out, size_t stride, int me, int gpus, size_t first,
                                    size_t last) {
   const size_t i = first + size_t(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -26,23 +26,24 @@ __device__ int sum_all(const int* mc) {
 __device__ void store_all(int* mc, int value) { ptx::multimem_st(ptx::sem_relaxed, ptx::scope_sys, mc, value); }
 
 // Each GPU runs this for its share of the elements, which goes from begin to end - 1.
-__global__ void all_reduce(Replica* mc, size_t begin, size_t end) {
+__global__ void all_reduce(Replica* mc, int gpu, int gpus) {
+  const size_t begin = elements * gpu / gpus, end = elements * (gpu + 1) / gpus;
   const size_t i = begin + blockIdx.x * size_t(blockDim.x) + threadIdx.x;
   if (i < end) store_all(&mc->out[i], sum_all(&mc->in[i]));
 }
 
-// One addition: the switch adds 1 to the replicas of all GPUs. Whoever acquires it sees what this GPU wrote before.
+// One addition: the switch adds 1 to the replicas of all GPUs. As a release, it comes after what this GPU wrote before.
 __device__ void add_one_to_all(int* mc) { ptx::multimem_red(ptx::sem_release, ptx::scope_sys, ptx::op_add, mc, 1); }
 
-// One thread of each GPU runs this: it tells all GPUs that its own has come this far, and waits for theirs.
-__global__ void meet(Replica* own, Replica* mc, int gpus) {
+// One thread of each GPU runs this: it tells all GPUs that its own has come, and waits until so many arrivals are there.
+__global__ void meet(Replica* own, Replica* mc, int arrivals) {
   ptx::fence_proxy_alias();  // lesson 07 is about these fences
   add_one_to_all(&mc->arrived);
   ptx::fence_proxy_alias();
 
   cuda::atomic_ref<int, cuda::thread_scope_system> arrived(own->arrived);
-  for (int tries = 0; arrived.load(cuda::memory_order_acquire) < gpus; ++tries)
-    if (tries == 100'000'000) __trap();  // nobody waits for ever
+  for (int tries = 0; arrived.load(cuda::memory_order_acquire) < arrivals; ++tries)
+    if (tries == 100'000'000) __trap();  // somebody doesn't come
   ptx::fence_proxy_alias();
 }
 
@@ -57,7 +58,6 @@ static Replica* map(CUmemGenericAllocationHandle handle, size_t size, size_t gra
   CUdeviceptr address;
   CHECK(cuMemAddressReserve(&address, size, granule, 0, 0));
   CHECK(cuMemMap(address, size, 0, handle, 0));
-
   CUmemAccessDesc access = {};
   access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   access.location.id = gpu;
@@ -75,6 +75,15 @@ static void wait_for_all(int gpus) {
   for (int gpu = 0; gpu < gpus; ++gpu) {
     CHECK(cudaSetDevice(gpu));
     CHECK(cudaDeviceSynchronize());
+  }
+}
+
+// CUDA may load a kernel only at its first launch. This loads `meet` on every GPU, before anybody waits in it.
+static void load_meet(int gpus) {
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    cudaFuncAttributes loaded;
+    CHECK(cudaSetDevice(gpu));
+    CHECK(cudaFuncGetAttributes(&loaded, meet));
   }
 }
 
@@ -99,11 +108,11 @@ int main() {
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   CUmulticastObjectProp object_properties = {};
   object_properties.numDevices = gpus;
-
   size_t of_memory, of_object;
   CHECK(cuMemGetAllocationGranularity(&of_memory, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   CHECK(cuMulticastGetGranularity(&of_object, &object_properties, CU_MULTICAST_GRANULARITY_MINIMUM));
-  const size_t granule = std::max(of_memory, of_object);  // suits both, if they are powers of two
+  const size_t granule = std::max(of_memory, of_object);
+  EXPECT(granule % of_memory == 0 && granule % of_object == 0, "it doesn't suit both: %zu, %zu", of_memory, of_object);
   const size_t size = (sizeof(Replica) + granule - 1) / granule * granule;
   say("a replica takes %zu bytes: %zu MiB in whole granules", sizeof(Replica), size / MiB);
 
@@ -136,36 +145,30 @@ int main() {
 
   step("[3] Load the sum, store it everywhere");
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    const size_t begin = elements * gpu / gpus, end = elements * (gpu + 1) / gpus;  // its share
     CHECK(cudaSetDevice(gpu));
-    all_reduce<<<(end - begin + threads - 1) / threads, threads>>>(mc[gpu], begin, end);
+    all_reduce<<<blocks / gpus + 1, threads>>>(mc[gpu], gpu, gpus);
     CHECK(cudaGetLastError());
   }
   wait_for_all(gpus);
-
   const int first = gpus * (gpus + 1) / 2;  // 1 + 2 + ... + gpus
   expect_sums(own, first);
   say("out[0] is %d on every GPU, and the other %zu sums are right", first, elements - 1);
 
   step("[4] Let the GPUs wait for each other");
+  load_meet(gpus);
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    cudaFuncAttributes loaded;
     CHECK(cudaSetDevice(gpu));
-    CHECK(cudaFuncGetAttributes(&loaded, meet));  // loads it, before any GPU waits
-  }
-
-  for (int gpu = 0; gpu < gpus; ++gpu) {
-    const size_t begin = elements * gpu / gpus, end = elements * (gpu + 1) / gpus;
-    CHECK(cudaSetDevice(gpu));
-    fill<<<blocks, threads>>>(own[gpu]->in, elements, 10 * (gpu + 1));
-    meet<<<1, 1>>>(own[gpu], mc[gpu], gpus);
-    all_reduce<<<(end - begin + threads - 1) / threads, threads>>>(mc[gpu], begin, end);
+    for (int layer = 1, arrivals = 0; layer <= 2; ++layer) {
+      fill<<<blocks, threads>>>(own[gpu]->in, elements, 10 * layer * (gpu + 1));
+      meet<<<1, 1>>>(own[gpu], mc[gpu], arrivals += gpus);  // now all have filled
+      all_reduce<<<blocks / gpus + 1, threads>>>(mc[gpu], gpu, gpus);
+      meet<<<1, 1>>>(own[gpu], mc[gpu], arrivals += gpus);  // now all have loaded and stored
+    }
     CHECK(cudaGetLastError());
   }
   wait_for_all(gpus);
-
-  expect_sums(own, 10 * first);
-  say("out[0] is %d on every GPU, and the host waited only at the end", 10 * first);
+  expect_sums(own, 20 * first);
+  say("out[0] is %d on every GPU after two layers, and the host waited once", 20 * first);
 
   step("[5] Take it down");
   for (Replica* address : mc) unmap(address, size);

@@ -3,15 +3,13 @@
 //
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 norm.cu -o norm -lcuda
 #include "../common/check.h"
+#include "../common/multimem.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cuda/atomic>
-#include <cuda/ptx>
 #include <string>
 #include <vector>
-
-namespace ptx = cuda::ptx;
 
 constexpr int threads = 1024, n = 100 * threads;  // one block, and n elements, on each GPU
 constexpr int rounds = 2;
@@ -26,10 +24,10 @@ struct Replica {
   float part[n];       // this GPU's part of the vector
 };
 
-#if __CUDA_ARCH__ >= 900
 // Adds 1 to the counter in every replica: a release.
 __device__ void arrive(uint32_t* mc) { ptx::multimem_red(ptx::sem_release, ptx::scope_sys, ptx::op_add, mc, 1u); }
 
+#if __CUDA_ARCH__ >= 900
 // Returns the sum over all replicas. It's written as PTX, because cuda::ptx has no ld_reduce for a float.
 __device__ float sum_all(const float* mc) {
   float sum;
@@ -39,9 +37,11 @@ __device__ float sum_all(const float* mc) {
                : "memory");
   return sum;
 }
-#else  // earlier GPUs have none of these instructions, and do not come past the gate
-__device__ void arrive(uint32_t*) { __trap(); }
-__device__ float sum_all(const float*) { return 0; }
+#else  // earlier GPUs don't have it, and don't come past require_multicast
+__device__ float sum_all(const float*) {
+  __trap();
+  return 0;
+}
 #endif
 
 // The sum of this GPU's squares, for thread 0 of the block.
@@ -134,7 +134,7 @@ static CUmemGenericAllocationHandle map_replicas(std::vector<Gpu>& gpus, size_t*
   return object;
 }
 
-// Ones on GPU 0, twos on GPU 1 and so on, and nobody has arrived: while no kernel runs, the host may say so.
+// Fills GPU 0's part with ones, GPU 1's with twos and so on, and sets all counters to 0. No kernel may be running.
 static void start_over(const std::vector<Gpu>& gpus) {
   for (size_t gpu = 0; gpu < gpus.size(); ++gpu) {
     const std::vector<float> part(n, float(gpu + 1));

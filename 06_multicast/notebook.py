@@ -68,13 +68,13 @@ wait_for_all()
 # GPU 0 takes the first half of the array. It loads each sum once, at the multicast address, and stores it once. What
 # does GPU 1 find in its own memory?
 use(0)
-kernels.all_reduce(n // 2 // 256, 256, mc[0], 0, n // 2)
+kernels.all_reduce(blocks // gpus, 256, mc[0], 0, gpus)
 wait_for_all()
 [replica(gpu, out, 5) for gpu in range(gpus)]
 # %% [3]
 # The sums, 3, 5, 7: one store has reached both. GPU 1 takes the other half. Has GPU 0 all the sums then?
 use(1)
-kernels.all_reduce(n // 2 // 256, 256, mc[1], n // 2, n)
+kernels.all_reduce(blocks // gpus, 256, mc[1], 1, gpus)
 wait_for_all()
 assert all(replica(gpu, out, n) == counting(3, n, 2) for gpu in range(gpus))
 [replica(gpu, out + 4 * (n - 5), 5) for gpu in range(gpus)]
@@ -94,7 +94,8 @@ for gpu in range(gpus):
     use(gpu)
     kernels.fill(blocks, 256, own[gpu], n, 10 * (gpu + 1))
     kernels.meet(1, 1, own[gpu], mc[gpu], 4)  # the counter only grows: 2 from before, and 2 now
-    kernels.all_reduce(n // 2 // 256, 256, mc[gpu], n // 2 * gpu, n // 2 * (gpu + 1))
+    kernels.all_reduce(blocks // gpus, 256, mc[gpu], gpu, gpus)
+    kernels.meet(1, 1, own[gpu], mc[gpu], 6)  # a second layer could fill `in` now
 wait_for_all()
 assert all(replica(gpu, out, n) == counting(30, n, 2) for gpu in range(gpus))
 [replica(gpu, out, 5) for gpu in range(gpus)]

@@ -3,12 +3,12 @@
 //
 // Build it alone:  nvcc -std=c++17 -arch=sm_90 one_process_a_gpu.cu -o one_process_a_gpu -lcuda
 #include "../common/check.h"
+#include "../common/multimem.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <cuda/ptx>
 
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -17,15 +17,10 @@
 constexpr int ranks = 2, n = 256;  // more ranks need another socket, and another meet()
 constexpr CUmemAllocationHandleType posix_fd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-#if __CUDA_ARCH__ >= 900
-__device__ void store_all(uint32_t* mc, uint32_t value) {
-  cuda::ptx::multimem_st(cuda::ptx::sem_relaxed, cuda::ptx::scope_sys, mc, value);
+// Stores 1, 2, 3 and so on into the replicas of all GPUs.
+__global__ void broadcast(uint32_t* mc) {
+  ptx::multimem_st(ptx::sem_relaxed, ptx::scope_sys, mc + threadIdx.x, threadIdx.x + 1);
 }
-#else  // earlier GPUs have none, and do not come past the gate
-__device__ void store_all(uint32_t*, uint32_t) { __trap(); }
-#endif
-
-__global__ void broadcast(uint32_t* mc) { store_all(mc + threadIdx.x, threadIdx.x + 1); }
 
 // Declared here, defined below: what lesson 04 explains.
 static void send_object(int socket, size_t size, int fd);
@@ -36,7 +31,7 @@ static CUdeviceptr map(CUmemGenericAllocationHandle handle, size_t size, int gpu
 static void meet(int socket, const char* what) {
   char here = 0;
   const bool met = send(socket, &here, 1, MSG_NOSIGNAL) == 1 && recv(socket, &here, 1, 0) == 1;
-  EXPECT(met, "the other rank ended or was silent for 30 s, and had not %s", what);
+  EXPECT(met, "the other rank ended or was silent for 30 s, and had not said that it had %s", what);
 }
 
 // What every rank does, each with a GPU of its own. (Rank 1 prints the steps.)
@@ -91,7 +86,6 @@ static int rank_0(int socket, pid_t rank_1) {
   CUmulticastObjectProp object_properties = {};
   object_properties.numDevices = ranks;      // the GPUs of all processes
   object_properties.handleTypes = posix_fd;  // now or never: the object is to leave this process
-  object_properties.size = n * sizeof(uint32_t);
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -99,7 +93,7 @@ static int rank_0(int socket, pid_t rank_1) {
   size_t of_memory, of_object;
   CHECK(cuMemGetAllocationGranularity(&of_memory, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   CHECK(cuMulticastGetGranularity(&of_object, &object_properties, CU_MULTICAST_GRANULARITY_MINIMUM));
-  object_properties.size = std::max(of_memory, of_object);  // one granule, of each GPU
+  object_properties.size = std::max(of_memory, of_object);  // one granule of each GPU
 
   CUmemGenericAllocationHandle object;
   CHECK(cuMulticastCreate(&object, &object_properties));
