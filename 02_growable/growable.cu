@@ -100,7 +100,8 @@ int main() {
   check::require_gpus(1);
   CHECK(cudaSetDevice(0));
   step("[1] Grow in a loop");
-  CUmemAllocationProp properties = {CU_MEM_ALLOCATION_TYPE_PINNED};
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;  // GPU 0
   const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   size_t granule;

@@ -176,7 +176,8 @@ ok(cu.cuMemRelease(obstacle))
 grow(most * slot)
 serve_all(many, most)
 # %% [4] refused
-# It's night, and only the first 1000 requests are still there. Their last slot ends before the end of the fourth chunk. What does the driver
+# It's night, and only the first 1000 requests are still there. Their last slot ends before the end of the fourth
+# chunk. What does the driver
 # say if you unmap exactly what is behind that slot?
 try:
     ok(cu.cuMemUnmap(address + few * slot, size - few * slot))

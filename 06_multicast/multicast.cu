@@ -87,15 +87,14 @@ static void load_meet(int gpus) {
   }
 }
 
-// On each GPU `out` must hold the sums: the first one, and each later one larger by the number of GPUs.
-static void expect_sums(const std::vector<Replica*>& own, int first) {
-  const int gpus = int(own.size());
+// On each GPU `out` must hold the sums: first, first + rise, first + 2 * rise and so on.
+static void expect_sums(const std::vector<Replica*>& own, int first, int rise) {
   std::vector<int> out(elements);
-  for (int gpu = 0; gpu < gpus; ++gpu) {
+  for (int gpu = 0; gpu < int(own.size()); ++gpu) {
     CHECK(cudaSetDevice(gpu));
     CHECK(cudaMemcpy(out.data(), own[gpu]->out, sizeof own[gpu]->out, cudaMemcpyDeviceToHost));
     for (size_t i = 0; i < elements; ++i)
-      EXPECT(out[i] == first + gpus * int(i), "GPU %d: element %zu is %d", gpu, i, out[i]);
+      EXPECT(out[i] == first + rise * int(i), "GPU %d: element %zu is %d", gpu, i, out[i]);
   }
 }
 
@@ -151,24 +150,24 @@ int main() {
   }
   wait_for_all(gpus);
   const int first = gpus * (gpus + 1) / 2;  // 1 + 2 + ... + gpus
-  expect_sums(own, first);
+  expect_sums(own, first, gpus);
   say("out[0] is %d on every GPU, and the other %zu sums are right", first, elements - 1);
 
   step("[4] Let the GPUs wait for each other");
   load_meet(gpus);
-  for (int gpu = 0; gpu < gpus; ++gpu) {
-    CHECK(cudaSetDevice(gpu));
-    for (int layer = 1, arrivals = 0; layer <= 2; ++layer) {
-      fill<<<blocks, threads>>>(own[gpu]->in, elements, 10 * layer * (gpu + 1));
-      meet<<<1, 1>>>(own[gpu], mc[gpu], arrivals += gpus);  // now all have filled
+  for (int layer = 0, arrivals = 0; layer < 2; ++layer, arrivals += 2 * gpus)
+    for (int gpu = 0; gpu < gpus; ++gpu) {
+      CHECK(cudaSetDevice(gpu));
+      if (layer == 0) fill<<<blocks, threads>>>(own[gpu]->in, elements, 10 * (gpu + 1));
+      else CHECK(cudaMemcpyAsync(own[gpu]->in, own[gpu]->out, sizeof own[gpu]->in, cudaMemcpyDeviceToDevice));
+      meet<<<1, 1>>>(own[gpu], mc[gpu], arrivals + gpus);  // now all have their numbers
       all_reduce<<<blocks / gpus + 1, threads>>>(mc[gpu], gpu, gpus);
-      meet<<<1, 1>>>(own[gpu], mc[gpu], arrivals += gpus);  // now all have loaded and stored
+      meet<<<1, 1>>>(own[gpu], mc[gpu], arrivals + 2 * gpus);  // now all have loaded, and stored their sums
+      CHECK(cudaGetLastError());
     }
-    CHECK(cudaGetLastError());
-  }
   wait_for_all(gpus);
-  expect_sums(own, 20 * first);
-  say("out[0] is %d on every GPU after two layers, and the host waited once", 20 * first);
+  expect_sums(own, gpus * 10 * first, gpus * gpus);
+  say("out[0] is %d on every GPU after two layers, and the host waited once", gpus * 10 * first);
 
   step("[5] Take it down");
   for (Replica* address : mc) unmap(address, size);
