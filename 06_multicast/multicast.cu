@@ -35,7 +35,7 @@ __global__ void all_reduce(Replica* mc, int gpu, int gpus) {
 // One addition: the switch adds 1 to the replicas of all GPUs. As a release, it comes after what this GPU wrote before.
 __device__ void add_one_to_all(int* mc) { ptx::multimem_red(ptx::sem_release, ptx::scope_sys, ptx::op_add, mc, 1); }
 
-// One thread of each GPU runs this: it tells all GPUs that its own has come, and waits until so many arrivals are there.
+// One thread of each GPU runs this: it tells all GPUs that its own has come, and waits until so many have arrived.
 __global__ void meet(Replica* own, Replica* mc, int arrivals) {
   ptx::fence_proxy_alias();  // lesson 07 is about these fences
   add_one_to_all(&mc->arrived);
