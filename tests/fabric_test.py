@@ -32,7 +32,8 @@ def of_session(leader):
     left = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            state, _, _, session = pathlib.Path("/proc", pid, "stat").read_text().rsplit(")", 1)[1].split()[:4]
+            stat = pathlib.Path("/proc", pid, "stat").read_text(errors="replace")  # a name may be any bytes
+            state, _, _, session = stat.rsplit(")", 1)[1].split()[:4]
         except OSError:
             continue  # it has ended meanwhile
         if int(session) == leader and state not in "ZX":

@@ -84,7 +84,7 @@ def run(directory, *command, environment=None, limit=900):
 
 def is_gone(pid):
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
 
