@@ -41,10 +41,10 @@ int main(int argc, char** argv) {
 
   // How each try starts: with addresses for eight chunks, and no memory yet.
   const auto start = [&] {
-    const Granule its = start_on_gpu_0();
-    granule = its.size;
-    properties = its.properties;
-    access = its.descriptor;
+    const Granule started = start_on_gpu_0();
+    granule = started.size;
+    properties = started.properties;
+    access = started.access;
     CUdeviceptr address;
     CHECK(cuMemAddressReserve(&address, 8 * granule, 0, 0, 0));
     return address;

@@ -66,7 +66,7 @@ static int* map_import(const Granule& granule, int fd) {
 
 static int* map_with_access(const Granule& granule, int fd) {
   int* const data = map_import(granule, fd);
-  CHECK(cuMemSetAccess(reinterpret_cast<CUdeviceptr>(data), granule.size, &granule.descriptor, 1));
+  CHECK(cuMemSetAccess(reinterpret_cast<CUdeviceptr>(data), granule.size, &granule.access, 1));
   return data;
 }
 
@@ -226,7 +226,7 @@ int main(int argc, char** argv) {
   });
   in_an_importer([](const Granule& granule, int fd) {
     int* const data = map_import(granule, fd);
-    CHECK(cuMemSetAccess(reinterpret_cast<CUdeviceptr>(data), granule.size, &granule.descriptor, 1));
+    CHECK(cuMemSetAccess(reinterpret_cast<CUdeviceptr>(data), granule.size, &granule.access, 1));
     fill<<<1, 1>>>(data, 1, 42);
     CHECK(cudaGetLastError());
     EXPECT(value_in(data) == 42, "the kernel left %d", value_in(data));

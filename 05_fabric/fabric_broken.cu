@@ -41,7 +41,7 @@ static int* map(CUmemGenericAllocationHandle handle, const Granule& granule) {
   CUdeviceptr address;
   CHECK(cuMemAddressReserve(&address, granule.size, 0, 0, 0));
   CHECK(cuMemMap(address, granule.size, 0, handle, 0));
-  CHECK(cuMemSetAccess(address, granule.size, &granule.descriptor, 1));
+  CHECK(cuMemSetAccess(address, granule.size, &granule.access, 1));
   return reinterpret_cast<int*>(address);
 }
 

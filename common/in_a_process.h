@@ -14,7 +14,7 @@
 // What most tries work with: memory of GPU 0 of one granule, with access for GPU 0.
 struct Granule {
   CUmemAllocationProp properties = {};
-  CUmemAccessDesc descriptor = {};
+  CUmemAccessDesc access = {};
   size_t size = 0;
 };
 
@@ -29,8 +29,8 @@ inline Granule start_on_gpu_0() {
   granule.properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   granule.properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   granule.properties.location.id = 0;
-  granule.descriptor.location = granule.properties.location;
-  granule.descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  granule.access.location = granule.properties.location;
+  granule.access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CHECK(cuMemGetAllocationGranularity(&granule.size, &granule.properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   return granule;
 }

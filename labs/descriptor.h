@@ -23,7 +23,7 @@ struct Message {
   }
 };
 
-inline void send_descriptor(int socket, int fd) {
+inline void send_fd(int socket, int fd) {
   Message message;
   cmsghdr* rights = CMSG_FIRSTHDR(&message.header);
   rights->cmsg_level = SOL_SOCKET;
@@ -33,7 +33,7 @@ inline void send_descriptor(int socket, int fd) {
   EXPECT(TEMP_FAILURE_RETRY(sendmsg(socket, &message.header, MSG_NOSIGNAL)) == 1, "the descriptor cannot be sent");
 }
 
-inline int receive_descriptor(int socket) {
+inline int receive_fd(int socket) {
   int fd = -1;
   Message message;
   EXPECT(TEMP_FAILURE_RETRY(recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC)) == 1, "the other process has ended");

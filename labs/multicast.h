@@ -37,11 +37,11 @@ inline CUmemAllocationProp memory_of(int gpu) {
 
 // Maps memory, or a multicast object, at an address of its own. This GPU alone may read and write there.
 inline CUdeviceptr map_for(int gpu, CUmemGenericAllocationHandle handle, size_t size) {
-  const CUmemAccessDesc own = {memory_of(gpu).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  const CUmemAccessDesc access = {memory_of(gpu).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   CUdeviceptr address = 0;
   CHECK(cuMemAddressReserve(&address, size, size & -size, 0, 0));  // aligned to the granularity, or to more
   CHECK(cuMemMap(address, size, 0, handle, 0));
-  CHECK(cuMemSetAccess(address, size, &own, 1));
+  CHECK(cuMemSetAccess(address, size, &access, 1));
   return address;
 }
 

@@ -12,7 +12,7 @@ OUTPUT = "{bytes} of {bytes} bytes are 42\n"
 HINTS = [
     "cudaMalloc does four things in one call. Which four calls of the driver do them? The page has a step for each.",
     "cuMemCreate takes whole granules only. Ask cuMemGetAllocationGranularity how large one is, and round up: 5 MiB "
-    "and 1 byte need (bytes + granularity - 1) / granularity granules.",
+    "and 1 byte need (bytes + granule - 1) / granule granules.",
     "The same size, in whole granules, goes to cuMemCreate, cuMemAddressReserve, cuMemMap and cuMemSetAccess.",
     "A mapping grants nobody access, not even the GPU that holds the memory. cuMemSetAccess needs a CUmemAccessDesc "
     "with the location of GPU 0 and CU_MEM_ACCESS_FLAGS_PROT_READWRITE.",

@@ -12,7 +12,7 @@ OUTPUT = "{integers} of {integers} integers are 7 at the new address\n"
 HINTS = [
     "Which of the four things of cudaMalloc has the data in it: the addresses, the memory, the mapping or the access?",
     "An allocation may be mapped at several addresses at once. You need neither a second cuMemCreate nor cudaMemcpy.",
-    "Map `handle` at `to` as well. The new mapping starts without access: access belongs to a mapping.",
+    "Map `memory` at `to` as well. The new mapping starts without access: access belongs to a mapping.",
     "At last take the first mapping away: cuMemUnmap(from, size). The reservation at `from` is freed further down.",
 ]
 

@@ -22,7 +22,7 @@ HINTS = [
     "Count in a variable of its own how far memory is mapped. `buffer.size` changes at the end, when all went well.",
     "When cuMemMap fails, the chunk is created and not mapped. Only its handle holds it: release the handle in every "
     "case, whether cuMemMap succeeded or not.",
-    "When cuMemSetAccess fails, all new chunks are mapped. One cuMemUnmap takes them all away: from base + size on, "
+    "When cuMemSetAccess fails, all new chunks are mapped. One cuMemUnmap takes them all away: from address + size on, "
     "so many bytes as are newly mapped. Their handles are released, so this frees them.",
     "Do not call cuMemUnmap for 0 bytes, nor for the old chunks. Return the first error, not that of the undoing.",
 ]

@@ -12,7 +12,7 @@ ELSEWHERE = {"gpus": 3}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": 12}
 OUTPUT = "one kernel read the array from end to end: all are 7\n"
 HINTS = [
     "An allocation lies on one GPU. How many do the stripes need, and which member of the properties says where?",
-    "Stripe s is memory of GPU s % gpus. Create one granule for it, and map it at array + s * granularity.",
+    "Stripe s is memory of GPU s % gpus. Create one granule for it, and map it at array + s * granule.",
     "Release each handle right after its mapping: the mapping holds the memory.",
     "cuMemSetAccess takes a range of several whole mappings and an array of descriptors: one call after the loop.",
 ]

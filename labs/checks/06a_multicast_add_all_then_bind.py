@@ -17,8 +17,8 @@ HINTS = [
     "each and binds it.",
     "cuMulticastGetGranularity takes the properties of the object, before it is created. The size must be a multiple "
     "of its answer and of the granularity of memory: both are powers of two, so take the larger.",
-    "cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM) answers in of_object, a size_t. "
-    "Round team.size up after that, to std::max(granularity, of_object).",
+    "cuMulticastGetGranularity(&of_object, &object_properties, CU_MULTICAST_GRANULARITY_MINIMUM) answers in "
+    "of_object, a size_t. Round object_properties.size up after that, to std::max(granule, of_object).",
 ]
 
 GRANULES = {"coarse_multicast": (2 << 20, 4 << 20), "granules_of_16_mib": (16 << 20, 2 << 20)}  # memory's, an object's

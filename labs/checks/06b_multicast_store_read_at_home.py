@@ -23,7 +23,7 @@ HINTS = [
     "Only multimem instructions may use a multicast address. An ordinary load or store there is undefined, even where "
     "it seems to work.",
     "Each GPU needs two mappings: one of the object and one of its own memory. lab::map_for takes either handle, and "
-    "home[gpu] is where GPU `gpu` reads.",
+    "own[gpu] is where GPU `gpu` reads.",
     "cuMulticastUnbind takes the offset and the size of the bind. Call it for each GPU before cuMemRelease of its "
     "memory. There are two mappings to unmap now.",
 ]
@@ -67,7 +67,7 @@ def mapped_at_home(run):
         its = {at: it for at, it in mappings.items() if it.memory.device == gpu}
         if not its:
             wrong = run.part("where the GPU reads").wrong(
-                f"home[{gpu}] is a unicast address, at which the replica of GPU {gpu} is mapped",
+                f"own[{gpu}] is a unicast address, at which the replica of GPU {gpu} is mapped",
                 f"when the kernel runs, the memory of GPU {gpu} is bound to the object, and mapped nowhere",
             )
             wrong.moment = stored.index

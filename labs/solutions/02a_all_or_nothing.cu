@@ -3,20 +3,20 @@
   size_t mapped = buffer.size;
   CUresult result = CUDA_SUCCESS;
   while (result == CUDA_SUCCESS && mapped < wanted) {
-    CUmemGenericAllocationHandle handle;
-    result = cuMemCreate(&handle, chunk, &buffer.memory, 0);
+    CUmemGenericAllocationHandle memory;
+    result = cuMemCreate(&memory, chunk, &buffer.properties, 0);
     if (result != CUDA_SUCCESS) break;
-    result = cuMemMap(buffer.base + mapped, chunk, 0, handle, 0);
+    result = cuMemMap(buffer.address + mapped, chunk, 0, memory, 0);
     if (result == CUDA_SUCCESS) mapped += chunk;
-    cuMemRelease(handle);  // frees the chunk if cuMemMap has failed
+    cuMemRelease(memory);  // frees the chunk if cuMemMap has failed
   }
   if (result == CUDA_SUCCESS) {
-    result = cuMemSetAccess(buffer.base + buffer.size, wanted - buffer.size, &buffer.access, 1);
+    result = cuMemSetAccess(buffer.address + buffer.size, wanted - buffer.size, &buffer.access, 1);
   }
   if (result == CUDA_SUCCESS) {
     buffer.size = wanted;
   } else if (mapped > buffer.size) {
-    cuMemUnmap(buffer.base + buffer.size, mapped - buffer.size);  // the new chunks, and frees them
+    cuMemUnmap(buffer.address + buffer.size, mapped - buffer.size);  // the new chunks, and frees them
   }
   return result;
   // <<<

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
     // >>> your part: shall the buffer keep this handle, or release it?
-    CHECK(cuMemRelease(handle));  // from here on the mapping alone
+    CHECK(cuMemRelease(memory));  // from here on the mapping alone
     // <<<
   // >>> your part: wait, and give back
   CHECK(cudaDeviceSynchronize());  // cuMemUnmap does not wait for kernels

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT-0
   // >>> your part: memory of all GPUs
   for (size_t stripe = 0; stripe < stripes; ++stripe) {
-    CUmemGenericAllocationHandle handle;
+    CUmemGenericAllocationHandle memory;
     properties.location.id = int(stripe % gpus);
-    CHECK(cuMemCreate(&handle, granularity, &properties, 0));
-    CHECK(cuMemMap(array + stripe * granularity, granularity, 0, handle, 0));
-    CHECK(cuMemRelease(handle));  // the mapping holds the memory
+    CHECK(cuMemCreate(&memory, granule, &properties, 0));
+    CHECK(cuMemMap(array + stripe * granule, granule, 0, memory, 0));
+    CHECK(cuMemRelease(memory));  // the mapping holds the memory
   }
   std::vector<CUmemAccessDesc> everyone(gpus);
   for (int gpu = 0; gpu < gpus; ++gpu) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // >>> your part: the descriptor travels beside the message
-void send_descriptor(int socket, int fd) {
+void send_fd(int socket, int fd) {
   char byte = 0;
   iovec data = {&byte, 1};  // a control message needs at least one byte of data beside it
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
@@ -17,7 +17,7 @@ void send_descriptor(int socket, int fd) {
   EXPECT(TEMP_FAILURE_RETRY(sendmsg(socket, &header, MSG_NOSIGNAL)) == 1, "the message cannot be sent");
 }
 
-int receive_descriptor(int socket) {
+int receive_fd(int socket) {
   int fd = -1;
   char byte = 0;
   iovec data = {&byte, 1};

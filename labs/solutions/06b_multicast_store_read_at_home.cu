@@ -3,11 +3,11 @@
     lab::store_all(mc + i, value);
     // <<<
     // >>> your part: where the GPU reads; lab::map_for maps
-    home[gpu] = lab::map_for(gpu, memory[gpu], team.size);
+    own[gpu] = lab::map_for(gpu, memory[gpu], object_properties.size);
     // <<<
     // >>> your part: tear down what is of this GPU; lab::unmap unmaps
-    CHECK(cuMulticastUnbind(object, gpu, 0, team.size));
-    lab::unmap(mc[gpu], team.size);
-    lab::unmap(home[gpu], team.size);
+    CHECK(cuMulticastUnbind(object, gpu, 0, object_properties.size));
+    lab::unmap(mc[gpu], object_properties.size);
+    lab::unmap(own[gpu], object_properties.size);
     CHECK(cuMemRelease(memory[gpu]));
     // <<<

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // >>> your part: start() once, put() for each record, end() once
 void start(Ring& ring, const CUmemAllocationProp& properties, const CUmemAccessDesc& access) {
-  CHECK(cuMemCreate(&ring.handle, size, &properties, 0));
+  CHECK(cuMemCreate(&ring.memory, size, &properties, 0));
   CHECK(cuMemAddressReserve(&ring.address, 2 * size, 0, 0, 0));
-  CHECK(cuMemMap(ring.address, size, 0, ring.handle, 0));
-  CHECK(cuMemMap(ring.address + size, size, 0, ring.handle, 0));
+  CHECK(cuMemMap(ring.address, size, 0, ring.memory, 0));
+  CHECK(cuMemMap(ring.address + size, size, 0, ring.memory, 0));
   CHECK(cuMemSetAccess(ring.address, 2 * size, &access, 1));
 }
 
@@ -15,6 +15,6 @@ void put(Ring& ring, size_t at, const char* record) {
 void end(Ring& ring) {
   CHECK(cuMemUnmap(ring.address, 2 * size));
   CHECK(cuMemAddressFree(ring.address, 2 * size));
-  CHECK(cuMemRelease(ring.handle));
+  CHECK(cuMemRelease(ring.memory));
 }
 // <<<

@@ -19,11 +19,11 @@ int main() {
   access.location = properties.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 
-  CUmemGenericAllocationHandle handle;
+  CUmemGenericAllocationHandle memory;
   CUdeviceptr from = 0, to = 0;
-  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  CHECK(cuMemCreate(&memory, size, &properties, 0));
   CHECK(cuMemAddressReserve(&from, size, 0, 0, 0));
-  CHECK(cuMemMap(from, size, 0, handle, 0));
+  CHECK(cuMemMap(from, size, 0, memory, 0));
   CHECK(cuMemSetAccess(from, size, &access, 1));
   lab::fill<int>(from, n, 7);
 
@@ -35,8 +35,8 @@ int main() {
   CHECK(cuMemSetAccess(to, size, &access, 1));
   CHECK(cudaMemcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), size, cudaMemcpyDeviceToDevice));
   CHECK(cuMemUnmap(from, size));
-  CHECK(cuMemRelease(handle));
-  handle = more;
+  CHECK(cuMemRelease(memory));
+  memory = more;
   // <<<
 
   std::printf("%llu of %zu integers are 7 at the new address\n", lab::count<int>(to, n, 7), n);
@@ -44,6 +44,6 @@ int main() {
   CHECK(cuMemUnmap(to, size));
   CHECK(cuMemAddressFree(to, size));
   CHECK(cuMemAddressFree(from, size));
-  CHECK(cuMemRelease(handle));
+  CHECK(cuMemRelease(memory));
   return lab::end();
 }

@@ -11,16 +11,16 @@
 int main() {
   lab::begin();
   const size_t size = 4 << 20, n = size / sizeof(int);  // two granules of 2 MiB
-  CUmemGenericAllocationHandle handle;
+  CUmemGenericAllocationHandle memory;
   CUdeviceptr address = 0;
 
   // >>> your part: find the first two mistakes
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.id = 0;
-  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  CHECK(cuMemCreate(&memory, size, &properties, 0));
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
-  CHECK(cuMemMap(address, size, 0, handle, 0));
+  CHECK(cuMemMap(address, size, 0, memory, 0));
   CUmemAccessDesc access = {};
   access.location = properties.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
@@ -31,7 +31,7 @@ int main() {
   std::printf("%llu of %zu integers are 7\n", lab::count<int>(address, n, 7), n);
 
   // >>> your part: find the third
-  CHECK(cuMemRelease(handle));
+  CHECK(cuMemRelease(memory));
   CHECK(cudaFree(reinterpret_cast<void*>(address)));
   // <<<
   return lab::end();

@@ -11,9 +11,9 @@
 const size_t chunk = 2 << 20;  // one granule
 
 struct Buffer {
-  CUdeviceptr base = 0;
-  size_t size = 0;  // bytes that are mapped from `base` on, with access
-  CUmemAllocationProp memory = {};
+  CUdeviceptr address = 0;
+  size_t size = 0;  // bytes that are mapped from `address` on, with access
+  CUmemAllocationProp properties = {};
   CUmemAccessDesc access = {};
 };
 
@@ -21,15 +21,15 @@ struct Buffer {
 CUresult grow(Buffer& buffer, size_t wanted) {
   // >>> your part: undo what was done before the error
   for (size_t at = buffer.size; at < wanted; at += chunk) {
-    CUmemGenericAllocationHandle handle;
-    CUresult result = cuMemCreate(&handle, chunk, &buffer.memory, 0);
+    CUmemGenericAllocationHandle memory;
+    CUresult result = cuMemCreate(&memory, chunk, &buffer.properties, 0);
     if (result != CUDA_SUCCESS) return result;
-    result = cuMemMap(buffer.base + at, chunk, 0, handle, 0);
+    result = cuMemMap(buffer.address + at, chunk, 0, memory, 0);
     if (result != CUDA_SUCCESS) return result;
-    result = cuMemRelease(handle);  // the mapping keeps the memory
+    result = cuMemRelease(memory);  // the mapping keeps the memory
     if (result != CUDA_SUCCESS) return result;
   }
-  const CUresult result = cuMemSetAccess(buffer.base + buffer.size, wanted - buffer.size, &buffer.access, 1);
+  const CUresult result = cuMemSetAccess(buffer.address + buffer.size, wanted - buffer.size, &buffer.access, 1);
   if (result == CUDA_SUCCESS) buffer.size = wanted;
   return result;
   // <<<
@@ -38,23 +38,23 @@ CUresult grow(Buffer& buffer, size_t wanted) {
 int main() {
   lab::begin();
   Buffer buffer;
-  buffer.memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  buffer.memory.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  buffer.access.location = buffer.memory.location;
+  buffer.properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  buffer.properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  buffer.access.location = buffer.properties.location;
   buffer.access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  CHECK(cuMemAddressReserve(&buffer.base, 8 * chunk, 0, 0, 0));
+  CHECK(cuMemAddressReserve(&buffer.address, 8 * chunk, 0, 0, 0));
   CHECK(grow(buffer, 2 * chunk));
   const size_t few = 2 * chunk / sizeof(int), many = 5 * chunk / sizeof(int);
-  lab::fill<int>(buffer.base, few, 7);
+  lab::fill<int>(buffer.address, few, 7);
 
   const CUresult result = grow(buffer, 5 * chunk);
   std::printf("grow: %s, size: %zu chunks, ", check::name(result), buffer.size / chunk);
-  std::printf("%llu of %zu old integers are 7\n", lab::count<int>(buffer.base, few, 7), few);
+  std::printf("%llu of %zu old integers are 7\n", lab::count<int>(buffer.address, few, 7), few);
   if (result != CUDA_SUCCESS) CHECK(grow(buffer, 5 * chunk));  // what failed once succeeds now
-  lab::fill<int>(buffer.base + 2 * chunk, many - few, 7);
-  std::printf("%llu of %zu integers are 7\n", lab::count<int>(buffer.base, many, 7), many);
+  lab::fill<int>(buffer.address + 2 * chunk, many - few, 7);
+  std::printf("%llu of %zu integers are 7\n", lab::count<int>(buffer.address, many, 7), many);
 
-  CHECK(cuMemUnmap(buffer.base, buffer.size));
-  CHECK(cuMemAddressFree(buffer.base, 8 * chunk));
+  CHECK(cuMemUnmap(buffer.address, buffer.size));
+  CHECK(cuMemAddressFree(buffer.address, 8 * chunk));
   return lab::end();
 }

@@ -17,17 +17,17 @@ struct Buffer {
 };
 
 void grow(Buffer& buffer, size_t wanted) {
-  CUmemAllocationProp memory = {};
-  memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  memory.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  const CUmemAccessDesc access = {memory.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   for (; buffer.size < wanted; buffer.size += chunk) {
-    CUmemGenericAllocationHandle handle;
-    CHECK(cuMemCreate(&handle, chunk, &memory, 0));
-    CHECK(cuMemMap(buffer.address + buffer.size, chunk, 0, handle, 0));
+    CUmemGenericAllocationHandle memory;
+    CHECK(cuMemCreate(&memory, chunk, &properties, 0));
+    CHECK(cuMemMap(buffer.address + buffer.size, chunk, 0, memory, 0));
     CHECK(cuMemSetAccess(buffer.address + buffer.size, chunk, &access, 1));
     // >>> your part: shall the buffer keep this handle, or release it?
-    buffer.handles.push_back(handle);
+    buffer.handles.push_back(memory);
     // <<<
   }
 }
@@ -55,7 +55,7 @@ int main() {
   std::printf("%llu of %zu integers are 7\n", lab::count<int>(buffer.address, n, 7), n);
 
   shrink(buffer, 0);
-  for (const CUmemGenericAllocationHandle handle : buffer.handles) CHECK(cuMemRelease(handle));
+  for (const CUmemGenericAllocationHandle memory : buffer.handles) CHECK(cuMemRelease(memory));
   CHECK(cuMemAddressFree(buffer.address, 8 * chunk));
   return lab::end();
 }

@@ -16,12 +16,12 @@ CUdeviceptr make() {
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = 0;
-  CUmemGenericAllocationHandle handle;
+  CUmemGenericAllocationHandle memory;
   CUdeviceptr address = 0;
-  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  CHECK(cuMemCreate(&memory, size, &properties, 0));
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
-  CHECK(cuMemMap(address, size, 0, handle, 0));
-  CHECK(cuMemRelease(handle));  // the mapping keeps the memory
+  CHECK(cuMemMap(address, size, 0, memory, 0));
+  CHECK(cuMemRelease(memory));  // the mapping keeps the memory
   return address;
 }
 

@@ -18,11 +18,11 @@ int main() {
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = 0;
-  CUmemGenericAllocationHandle handle;
+  CUmemGenericAllocationHandle memory;
   CUdeviceptr address = 0;
-  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  CHECK(cuMemCreate(&memory, size, &properties, 0));
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
-  CHECK(cuMemMap(address, size, 0, handle, 0));
+  CHECK(cuMemMap(address, size, 0, memory, 0));
   CUmemAccessDesc access[2] = {};
   for (int gpu : {0, 1}) {
     access[gpu].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -41,7 +41,7 @@ int main() {
   std::printf("GPU 1 read %llu of %zu integers as GPU 0 wrote them\n", found, n);
 
   CHECK(cuMemUnmap(address, size));
-  CHECK(cuMemRelease(handle));
+  CHECK(cuMemRelease(memory));
   CHECK(cuMemAddressFree(address, size));
   return lab::end();
 }

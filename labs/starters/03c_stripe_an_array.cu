@@ -21,17 +21,17 @@ int main() {
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = 0;
-  size_t granularity;
-  CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  const size_t stripes = 2 * gpus, size = stripes * granularity, n = size / sizeof(int);
+  size_t granule;
+  CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  const size_t stripes = 2 * gpus, size = stripes * granule, n = size / sizeof(int);
   CUdeviceptr array = 0;
   CHECK(cuMemAddressReserve(&array, size, 0, 0, 0));
 
   // >>> your part: memory of all GPUs
-  CUmemGenericAllocationHandle handle;
-  CHECK(cuMemCreate(&handle, size, &properties, 0));
-  CHECK(cuMemMap(array, size, 0, handle, 0));
-  CHECK(cuMemRelease(handle));  // the mapping holds the memory
+  CUmemGenericAllocationHandle memory;
+  CHECK(cuMemCreate(&memory, size, &properties, 0));
+  CHECK(cuMemMap(array, size, 0, memory, 0));
+  CHECK(cuMemRelease(memory));  // the mapping holds the memory
   std::vector<CUmemAccessDesc> everyone(gpus);
   for (int gpu = 0; gpu < gpus; ++gpu) {
     everyone[gpu].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -43,7 +43,7 @@ int main() {
 
   for (int gpu = 0; gpu < gpus; ++gpu) {  // each GPU writes two stripes in a row, wherever they lie
     CHECK(cudaSetDevice(gpu));
-    lab::fill<int>(array + gpu * 2 * granularity, n / gpus, 7);
+    lab::fill<int>(array + gpu * 2 * granule, n / gpus, 7);
   }
   CHECK(cudaSetDevice(0));
   const bool is_whole = lab::count<int>(array, n, 7) == n;

@@ -16,11 +16,11 @@ const size_t size = 2 << 20, n = size / sizeof(int);  // one granule
 const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 // >>> your part: the descriptor travels beside the message
-void send_descriptor(int socket, int fd) {
+void send_fd(int socket, int fd) {
   EXPECT(write(socket, &fd, sizeof fd) == sizeof fd, "the number cannot be sent");
 }
 
-int receive_descriptor(int socket) {
+int receive_fd(int socket) {
   int fd = -1;
   EXPECT(TEMP_FAILURE_RETRY(read(socket, &fd, sizeof fd)) == sizeof fd, "no number comes");
   return fd;
@@ -46,32 +46,32 @@ int main() {
   properties.location.id = 0;
   properties.requestedHandleTypes = type;
   const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  CUmemGenericAllocationHandle handle;
+  CUmemGenericAllocationHandle memory;
   CUdeviceptr address = 0;
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
 
   if (!exporter) {
-    CHECK(cuMemCreate(&handle, size, &properties, 0));
-    CHECK(cuMemMap(address, size, 0, handle, 0));
+    CHECK(cuMemCreate(&memory, size, &properties, 0));
+    CHECK(cuMemMap(address, size, 0, memory, 0));
     CHECK(cuMemSetAccess(address, size, &access, 1));
     lab::fill<int>(address, n, 7);
-    CHECK(cuMemExportToShareableHandle(&fd, handle, type, 0));
-    send_descriptor(socket, fd);
+    CHECK(cuMemExportToShareableHandle(&fd, memory, type, 0));
+    send_fd(socket, fd);
     // >>> your part: what is left to do in the exporter
     // <<<
     EXPECT(TEMP_FAILURE_RETRY(read(socket, &turn, 1)) == 1, "the importer has ended");  // it has read
   } else {
     EXPECT(write(socket, &turn, 1) == 1, "the exporter has ended");
-    fd = receive_descriptor(socket);
-    CHECK(cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(intptr_t(fd)), type));
-    CHECK(cuMemMap(address, size, 0, handle, 0));
+    fd = receive_fd(socket);
+    CHECK(cuMemImportFromShareableHandle(&memory, reinterpret_cast<void*>(intptr_t(fd)), type));
+    CHECK(cuMemMap(address, size, 0, memory, 0));
     // >>> your part: what is left to do in the importer
     // <<<
     std::printf("%llu of %zu integers are 7 in the importer\n", lab::count<int>(address, n, 7), n);
     EXPECT(write(socket, &turn, 1) == 1, "the exporter has ended");
   }
   CHECK(cuMemUnmap(address, size));
-  CHECK(cuMemRelease(handle));
+  CHECK(cuMemRelease(memory));
   CHECK(cuMemAddressFree(address, size));
   const long left = open_descriptors() - open_at_start;
   if (exporter) EXPECT(TEMP_FAILURE_RETRY(waitpid(exporter, nullptr, 0)) == exporter, "no exporter to wait for");

@@ -29,17 +29,17 @@ int main() {
   properties.location.id = 0;
   properties.requestedHandleTypes = type;
   const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  CUmemGenericAllocationHandle handle;
+  CUmemGenericAllocationHandle memory;
   CUdeviceptr address = 0;
   CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
 
   if (!exporter) {
-    CHECK(cuMemCreate(&handle, size, &properties, 0));
-    CHECK(cuMemMap(address, size, 0, handle, 0));
+    CHECK(cuMemCreate(&memory, size, &properties, 0));
+    CHECK(cuMemMap(address, size, 0, memory, 0));
     CHECK(cuMemSetAccess(address, size, &access, 1));
     lab::fill<int>(address, n, 7);
-    CHECK(cuMemExportToShareableHandle(&fd, handle, type, 0));
-    lab::send_descriptor(socket, fd);
+    CHECK(cuMemExportToShareableHandle(&fd, memory, type, 0));
+    lab::send_fd(socket, fd);
     close(fd);
     // >>> your part: how long the exporter stays
     while (TEMP_FAILURE_RETRY(read(socket, &byte, 1)) > 0) {
@@ -47,10 +47,10 @@ int main() {
     // <<<
   } else {
     EXPECT(write(socket, &byte, 1) == 1, "the exporter has ended");
-    fd = lab::receive_descriptor(socket);
-    CHECK(cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(intptr_t(fd)), type));
+    fd = lab::receive_fd(socket);
+    CHECK(cuMemImportFromShareableHandle(&memory, reinterpret_cast<void*>(intptr_t(fd)), type));
     close(fd);
-    CHECK(cuMemMap(address, size, 0, handle, 0));
+    CHECK(cuMemMap(address, size, 0, memory, 0));
     CHECK(cuMemSetAccess(address, size, &access, 1));
     // >>> your part: let the exporter go, and wait for its end
     // <<<
@@ -61,7 +61,7 @@ int main() {
   }
 
   CHECK(cuMemUnmap(address, size));
-  CHECK(cuMemRelease(handle));
+  CHECK(cuMemRelease(memory));
   CHECK(cuMemAddressFree(address, size));
   return exporter ? lab::end() : 0;
 }

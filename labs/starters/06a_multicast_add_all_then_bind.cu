@@ -16,29 +16,29 @@ __global__ void broadcast(int* mc, int n, int value) {
 int main() {
   const int gpus = lab::begin_multicast(), n = 1100000;
   std::vector<CUmemGenericAllocationHandle> memory(gpus);
-  std::vector<CUdeviceptr> mc(gpus), replica(gpus);
+  std::vector<CUdeviceptr> mc(gpus), own(gpus);
   CUmemGenericAllocationHandle object = 0;
   const CUmemAllocationProp properties = lab::memory_of(0);
-  CUmulticastObjectProp team = {};
-  team.numDevices = gpus;
-  team.size = n * sizeof(int);
-  size_t granularity = 0;
-  CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  CUmulticastObjectProp object_properties = {};
+  object_properties.numDevices = gpus;
+  object_properties.size = n * sizeof(int);
+  size_t granule = 0;
+  CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 
   // >>> your part: the size, the team, and its memory
-  team.size = (team.size + granularity - 1) / granularity * granularity;
-  CHECK(cuMulticastCreate(&object, &team));
+  object_properties.size = (object_properties.size + granule - 1) / granule * granule;
+  CHECK(cuMulticastCreate(&object, &object_properties));
   for (int gpu = 0; gpu < gpus; ++gpu) {
     const CUmemAllocationProp of_gpu = lab::memory_of(gpu);
     CHECK(cuMulticastAddDevice(object, gpu));
-    CHECK(cuMemCreate(&memory[gpu], team.size, &of_gpu, 0));
-    CHECK(cuMulticastBindMem(object, 0, memory[gpu], 0, team.size, 0));
+    CHECK(cuMemCreate(&memory[gpu], object_properties.size, &of_gpu, 0));
+    CHECK(cuMulticastBindMem(object, 0, memory[gpu], 0, object_properties.size, 0));
   }
   // <<<
 
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    mc[gpu] = lab::map_for(gpu, object, team.size);
-    replica[gpu] = lab::map_for(gpu, memory[gpu], team.size);
+    mc[gpu] = lab::map_for(gpu, object, object_properties.size);
+    own[gpu] = lab::map_for(gpu, memory[gpu], object_properties.size);
   }
   CHECK(cudaSetDevice(0));
   broadcast<<<4, 256>>>(reinterpret_cast<int*>(mc[0]), n, 7);
@@ -46,14 +46,14 @@ int main() {
   int have_it = 0;
   for (int gpu = 0; gpu < gpus; ++gpu) {
     CHECK(cudaSetDevice(gpu));
-    have_it += lab::count<int>(replica[gpu], n, 7) == n;
+    have_it += lab::count<int>(own[gpu], n, 7) == n;
   }
   std::printf("GPU 0 stored to all replicas: %s\n", have_it == gpus ? "every GPU has it" : "not every GPU has it");
 
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    CHECK(cuMulticastUnbind(object, gpu, 0, team.size));
-    lab::unmap(mc[gpu], team.size);
-    lab::unmap(replica[gpu], team.size);
+    CHECK(cuMulticastUnbind(object, gpu, 0, object_properties.size));
+    lab::unmap(mc[gpu], object_properties.size);
+    lab::unmap(own[gpu], object_properties.size);
     CHECK(cuMemRelease(memory[gpu]));
   }
   CHECK(cuMemRelease(object));

@@ -19,26 +19,26 @@ __global__ void broadcast(int* mc, int n, int value) {
 int main() {
   const int gpus = lab::begin_multicast(), n = 100000;
   std::vector<CUmemGenericAllocationHandle> memory(gpus);
-  std::vector<CUdeviceptr> mc(gpus), home(gpus);
+  std::vector<CUdeviceptr> mc(gpus), own(gpus);
   CUmemGenericAllocationHandle object = 0;
-  CUmulticastObjectProp team = {};
-  team.numDevices = gpus;
-  team.size = n * sizeof(int);
+  CUmulticastObjectProp object_properties = {};
+  object_properties.numDevices = gpus;
+  object_properties.size = n * sizeof(int);
   const CUmemAllocationProp properties = lab::memory_of(0);
-  size_t granularity = 0, of_object = 0;
-  CHECK(cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  CHECK(cuMulticastGetGranularity(&of_object, &team, CU_MULTICAST_GRANULARITY_MINIMUM));
-  granularity = std::max(granularity, of_object);
-  team.size = (team.size + granularity - 1) / granularity * granularity;
-  CHECK(cuMulticastCreate(&object, &team));
+  size_t granule = 0, of_object = 0;
+  CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  CHECK(cuMulticastGetGranularity(&of_object, &object_properties, CU_MULTICAST_GRANULARITY_MINIMUM));
+  granule = std::max(granule, of_object);
+  object_properties.size = (object_properties.size + granule - 1) / granule * granule;
+  CHECK(cuMulticastCreate(&object, &object_properties));
   for (int gpu = 0; gpu < gpus; ++gpu) CHECK(cuMulticastAddDevice(object, gpu));
   for (int gpu = 0; gpu < gpus; ++gpu) {
     const CUmemAllocationProp of_gpu = lab::memory_of(gpu);
-    CHECK(cuMemCreate(&memory[gpu], team.size, &of_gpu, 0));
-    CHECK(cuMulticastBindMem(object, 0, memory[gpu], 0, team.size, 0));
-    mc[gpu] = lab::map_for(gpu, object, team.size);
+    CHECK(cuMemCreate(&memory[gpu], object_properties.size, &of_gpu, 0));
+    CHECK(cuMulticastBindMem(object, 0, memory[gpu], 0, object_properties.size, 0));
+    mc[gpu] = lab::map_for(gpu, object, object_properties.size);
     // >>> your part: where the GPU reads; lab::map_for maps
-    home[gpu] = mc[gpu];
+    own[gpu] = mc[gpu];
     // <<<
   }
 
@@ -48,13 +48,13 @@ int main() {
   int have_it = 0;
   for (int gpu = 0; gpu < gpus; ++gpu) {
     CHECK(cudaSetDevice(gpu));
-    have_it += lab::count<int>(home[gpu], n, 7) == n;
+    have_it += lab::count<int>(own[gpu], n, 7) == n;
   }
   std::printf("GPU 0 stored once: %s\n", have_it == gpus ? "every GPU has it" : "not every GPU has it");
 
   for (int gpu = 0; gpu < gpus; ++gpu) {
     // >>> your part: tear down what is of this GPU; lab::unmap unmaps
-    lab::unmap(mc[gpu], team.size);
+    lab::unmap(mc[gpu], object_properties.size);
     CHECK(cuMemRelease(memory[gpu]));
     // <<<
   }

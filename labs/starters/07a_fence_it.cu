@@ -33,12 +33,12 @@ int main() {
   access.location = properties.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 
-  CUmemGenericAllocationHandle handle;
+  CUmemGenericAllocationHandle memory;
   CUdeviceptr a = 0, b = 0;
-  CHECK(cuMemCreate(&handle, size, &properties, 0));
+  CHECK(cuMemCreate(&memory, size, &properties, 0));
   for (CUdeviceptr* address : {&a, &b}) {
     CHECK(cuMemAddressReserve(address, size, 0, 0, 0));
-    CHECK(cuMemMap(*address, size, 0, handle, 0));
+    CHECK(cuMemMap(*address, size, 0, memory, 0));
     CHECK(cuMemSetAccess(*address, size, &access, 1));
   }
   int* read;  // what the threads read: first, then second
@@ -55,6 +55,6 @@ int main() {
     CHECK(cuMemUnmap(address, size));
     CHECK(cuMemAddressFree(address, size));
   }
-  CHECK(cuMemRelease(handle));
+  CHECK(cuMemRelease(memory));
   return lab::end();
 }

@@ -15,14 +15,14 @@ const int records = 8;
 
 struct Ring {
   CUdeviceptr address = 0;  // of its first byte
-  CUmemGenericAllocationHandle handle;
+  CUmemGenericAllocationHandle memory;
 };
 
 // >>> your part: start() once, put() for each record, end() once
 void start(Ring& ring, const CUmemAllocationProp& properties, const CUmemAccessDesc& access) {
-  CHECK(cuMemCreate(&ring.handle, size, &properties, 0));
+  CHECK(cuMemCreate(&ring.memory, size, &properties, 0));
   CHECK(cuMemAddressReserve(&ring.address, size, 0, 0, 0));
-  CHECK(cuMemMap(ring.address, size, 0, ring.handle, 0));
+  CHECK(cuMemMap(ring.address, size, 0, ring.memory, 0));
   CHECK(cuMemSetAccess(ring.address, size, &access, 1));
 }
 
@@ -36,7 +36,7 @@ void put(Ring& ring, size_t at, const char* record) {
 void end(Ring& ring) {
   CHECK(cuMemUnmap(ring.address, size));
   CHECK(cuMemAddressFree(ring.address, size));
-  CHECK(cuMemRelease(ring.handle));
+  CHECK(cuMemRelease(ring.memory));
 }
 // <<<
 
