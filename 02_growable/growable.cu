@@ -21,10 +21,9 @@ struct GrowableBuffer {
     size_t granule;
     CUresult result = cuMemGetAllocationGranularity(&granule, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     if (result != CUDA_SUCCESS) return result;
-    properties = kind;
-    chunk = round_up(chunk_size, granule);  // 0 if you ask for that, and then the driver refuses to reserve 0 bytes
-    result = cuMemAddressReserve(&address, round_up(max_size, chunk), 0, 0, 0);
-    if (result == CUDA_SUCCESS) reserved = round_up(max_size, chunk);
+    const size_t unit = round_up(chunk_size, granule), bytes = round_up(max_size, unit);
+    result = cuMemAddressReserve(&address, bytes, 0, 0, 0);  // refuses 0 bytes, so neither size may be 0
+    if (result == CUDA_SUCCESS) properties = kind, chunk = unit, reserved = bytes;
     return result;
   }
 
@@ -33,9 +32,9 @@ struct GrowableBuffer {
     CUresult result = cuMemCreate(&memory, chunk, &properties, 0);
     if (result != CUDA_SUCCESS) return result;
     result = cuMemMap(address + mapped, chunk, 0, memory, 0);
-    cuMemRelease(memory);  // in either case: if it isn't mapped, this frees it
+    const CUresult released = cuMemRelease(memory);  // in either case: if it isn't mapped, this frees it
     if (result == CUDA_SUCCESS) mapped += chunk;
-    return result;
+    return result == CUDA_SUCCESS ? released : result;
   }
 
   CUresult grow(size_t wanted) {  // to `wanted` bytes or more, or not at all; never beyond `reserved`
