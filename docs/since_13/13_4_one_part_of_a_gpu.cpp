@@ -16,6 +16,11 @@ CUresult create_in(CUdevice gpu, int domain, size_t size, CUmemGenericAllocation
   return cuMemCreate(memory, size, &here, 0);
 }
 
+// In which part does mapped memory lie? -1: in no single one.
+CUresult domain_of(CUdeviceptr address, int* domain) {
+  return cuPointerGetAttribute(domain, CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL, address);
+}
+
 // Whose memory is it? `id` alone would say 256 for domain 1 of GPU 0.
 int gpu_of(const CUmemLocation& location) {
   switch (location.type) {
