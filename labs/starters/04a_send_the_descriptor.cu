@@ -16,9 +16,7 @@ const size_t size = 2 << 20, n = size / sizeof(int);  // one granule
 const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 // >>> your part: the descriptor travels beside the message
-void send_fd(int socket, int fd) {
-  EXPECT(write(socket, &fd, sizeof fd) == sizeof fd, "the number cannot be sent");
-}
+void send_fd(int socket, int fd) { EXPECT(write(socket, &fd, sizeof fd) == sizeof fd, "the number cannot be sent"); }
 
 int receive_fd(int socket) {
   int fd = -1;
