@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_GROWABLE_CU
+#define VMM_GROWABLE_CU
+
 #include <cuda.h>
 #include <fcntl.h>
 #include <cstddef>
@@ -6,8 +9,8 @@
 
 // A buffer that grows without moving, used by one GPU or several, and by RDMA if you ask for it. All sizes are bytes.
 // Every function returns CUDA_SUCCESS or the driver's error, and none waits: no kernel, copy or network card may be
-// using what you take away. Needs cuInit, and no context. One thread at a time. There is no destructor: it would have
-// to stop the GPUs first, and could not report an error.
+// using what you take away. Needs cuInit; only dma_buf needs a context. One thread at a time. There is no destructor:
+// it would have to stop the GPUs first, and could not report an error.
 struct Growable {
   CUdeviceptr base = 0;                 // its first address, which never changes
   size_t reserved = 0;                  // of addresses, from there on
@@ -70,7 +73,8 @@ struct Growable {
   }
 
   // Lets one more GPU use all that is there, and all that will be. PEER_ACCESS_UNSUPPORTED if it cannot reach the
-  // memory. If it fails, that GPU is not let in; rights that it got for some chunks are taken back.
+  // memory. If it fails, that GPU is not let in; rights that it got for some chunks are taken back. If the driver
+  // refuses that too, call let_in again, or keep_out.
   CUresult let_in(int gpu) {
     for (const CUmemAccessDesc& each : access)
       if (each.location.id == gpu) return CUDA_SUCCESS;
@@ -80,10 +84,10 @@ struct Growable {
     if (!reaches) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     access.push_back(descriptor(gpu));
     if (size == 0) return CUDA_SUCCESS;
-    CUmemAccessDesc& its = access.back();
-    if ((result = cuMemSetAccess(base, size, &its, 1)) == CUDA_SUCCESS) return result;
-    its.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    cuMemSetAccess(base, size, &its, 1);
+    CUmemAccessDesc& added = access.back();
+    if ((result = cuMemSetAccess(base, size, &added, 1)) == CUDA_SUCCESS) return result;
+    added.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    cuMemSetAccess(base, size, &added, 1);
     access.pop_back();
     return result;
   }
@@ -92,20 +96,18 @@ struct Growable {
   // fails, that GPU may have lost its right to some chunks: call it again.
   CUresult keep_out(int gpu) {
     if (access.empty() || gpu == memory.location.id) return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 1; i < access.size(); ++i) {
-      if (access[i].location.id != gpu) continue;
-      CUmemAccessDesc none = access[i];
-      none.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-      const CUresult result = size > 0 ? cuMemSetAccess(base, size, &none, 1) : CUDA_SUCCESS;
-      if (result == CUDA_SUCCESS) access.erase(access.begin() + static_cast<std::ptrdiff_t>(i));
-      return result;
-    }
-    return CUDA_SUCCESS;
+    CUmemAccessDesc none = descriptor(gpu);
+    none.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    const CUresult result = size > 0 ? cuMemSetAccess(base, size, &none, 1) : CUDA_SUCCESS;
+    for (size_t i = 1; i < access.size() && result == CUDA_SUCCESS; ++i)
+      if (access[i].location.id == gpu) access.erase(access.begin() + static_cast<std::ptrdiff_t>(i));
+    return result;
   }
 
   // A dma-buf of [base, base + size), all chunks together, by which an RDMA library registers it. The fd is yours to
   // close. It is for the memory of this moment: get a new one after each growth, and deregister before you shrink.
-  // NOT_SUPPORTED if GPU or driver has none, INVALID_VALUE if the buffer is empty; *fd is as before.
+  // Error: INVALID_CONTEXT without a current context, NOT_SUPPORTED if GPU or driver has no dma-buf, INVALID_VALUE if
+  // the buffer is empty; *fd is as before.
   CUresult dma_buf(int* fd) const {
     int made = -1;
     if (size == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -129,7 +131,8 @@ struct Growable {
   Growable& operator=(const Growable&) = delete;
 
  private:
-  static size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+  // 0 if that is more than a size_t holds; the driver refuses to reserve 0 bytes.
+  static size_t round_up(size_t bytes, size_t unit) { return unit > 0 ? (bytes + unit - 1) / unit * unit : 0; }
   static CUmemAccessDesc descriptor(int gpu) {
     CUmemAccessDesc one = {};
     one.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -152,3 +155,5 @@ struct Growable {
     return result != CUDA_SUCCESS ? result : released;
   }
 };
+
+#endif
