@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_MULTICAST_CU
+#define VMM_MULTICAST_CU
+
 #include <cuda.h>
 #include <cstddef>
 
 // All in one process. Each function needs cuInit and no context. One thread at a time for an object.
 
 // Bytes that an object over n GPUs takes, and that each of them gives, for `wanted` bytes: whole granules of multicast
-// and of memory. ..._RECOMMENDED may round up much further than ..._MINIMUM. Error: the driver's; *size is as before.
+// and of memory. ..._RECOMMENDED may round up much further than ..._MINIMUM. Error: the driver's, or INVALID_VALUE if
+// that is more than a size_t holds; *size is as before.
 inline CUresult multicast_size(size_t* size, size_t wanted, unsigned n,
                                CUmulticastGranularity_flags granules = CU_MULTICAST_GRANULARITY_MINIMUM) {
   CUmulticastObjectProp object = {};
@@ -20,7 +24,9 @@ inline CUresult multicast_size(size_t* size, size_t wanted, unsigned n,
   result = cuMemGetAllocationGranularity(&of_memory, &memory, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
   if (result != CUDA_SUCCESS) return result;
   const size_t granule = of_object > of_memory ? of_object : of_memory;  // powers of two: the larger suits both
-  *size = (wanted + granule - 1) / granule * granule;
+  const size_t bytes = (wanted + granule - 1) / granule * granule;
+  if (bytes < wanted) return CUDA_ERROR_INVALID_VALUE;
+  *size = bytes;
   return CUDA_SUCCESS;
 }
 
@@ -79,3 +85,5 @@ inline CUresult unmap_multicast(CUdeviceptr mc, size_t size) {
   const CUresult result = cuMemUnmap(mc, size);  // succeeds where nothing is mapped any more
   return result != CUDA_SUCCESS ? result : cuMemAddressFree(mc, size);
 }
+
+#endif

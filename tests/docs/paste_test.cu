@@ -628,6 +628,7 @@ static void expect_multicast() {
       "map_multicast", [&] { return map_multicast(&third, object, size, 0); },
       [&] { return unmap_multicast(third, size); });
   expect_sums<int>(mc, replica);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, multicast_size(&size, SIZE_MAX, 2));  // whole granules are more than a size_t holds
   expect_sums<unsigned>(mc, replica);
   expect_sums<uint64_t>(mc, replica);
   expect_sums<float>(mc, replica);
