@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_SEND_FD_CU
+#define VMM_SEND_FD_CU
+
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,9 +19,9 @@ struct FdMessage {
 };
 
 // Sends one file descriptor over a connected Unix socket, best a SOCK_SEQPACKET. size: bytes of the memory. The fd
-// stays open here, and yours: close it afterwards. Waits until the socket has room, unless the socket does not block.
-// False: see errno. It is EPROTO if a stream took a part of the message; then close the socket. Threads: yes, each with
-// a socket of its own.
+// stays open here, and yours: close it afterwards. Waits for nothing. False: see errno, EAGAIN if the receiver has left
+// so many messages unread that there is no room; EPROTO if a stream took a part of the message: then close the socket.
+// Threads: yes, each with a socket of its own.
 inline bool send_fd(int socket, int fd, uint64_t size) {
   FdMessage content;
   content.size = size;
@@ -33,28 +37,27 @@ inline bool send_fd(int socket, int fd, uint64_t size) {
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof fd);
   memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  ssize_t bytes;
-  do bytes = sendmsg(socket, &message, MSG_NOSIGNAL);
-  while (bytes < 0 && errno == EINTR);
+  const ssize_t bytes = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (bytes >= 0 && bytes != sizeof content) errno = EPROTO;
   return bytes == sizeof content;
 }
 
 // Receives one, which is yours to close, or returns -1. Waits for so many milliseconds at most, whatever signals come.
 // After -1 *size is as before, no descriptor is left open, and errno is ETIMEDOUT; ECONNRESET if the peer has gone;
-// EPROTO if something else came than one whole message with one descriptor: then close the socket. Threads: yes, each
-// with a socket of its own.
+// EMFILE or ENFILE if no descriptor is free: close some, and receive the message then; EPROTO if something else came
+// than one whole message with one descriptor, or another thread took the last that was free: then close the socket.
+// Threads: yes, each with a socket of its own.
 inline int receive_fd(int socket, uint64_t* size, int milliseconds) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(milliseconds);
   FdMessage content;
   iovec data = {&content, sizeof content};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))];  // first those of SO_PASSCRED
   msghdr message = {};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
   message.msg_control = control;
-  message.msg_controllen = CMSG_LEN(sizeof(int));  // CMSG_SPACE is rounded up, and has room for a second one
+  message.msg_controllen = sizeof control;
   ssize_t bytes = -1;
   do {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -64,20 +67,30 @@ inline int receive_fd(int socket, uint64_t* size, int milliseconds) {
       errno = ETIMEDOUT;
       return -1;
     }
-    if (ready > 0) bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (ready > 0) {
+      const int spare = fcntl(socket, F_DUPFD_CLOEXEC, 0);  // without a free one Linux would drop the message's
+      if (spare < 0) return -1;
+      close(spare);
+      bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    }
   } while (bytes < 0 && (errno == EINTR || errno == EAGAIN));
   if (bytes < 0) return -1;
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  int fd = -1;
-  if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-      header->cmsg_len == CMSG_LEN(sizeof fd))
-    memcpy(&fd, CMSG_DATA(header), sizeof fd);
+  int fd = -1, count = 0;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t at = 0; CMSG_LEN(at + sizeof fd) <= header->cmsg_len; at += sizeof fd, ++count) {
+      if (fd >= 0) close(fd);  // only one is wanted
+      memcpy(&fd, CMSG_DATA(header) + at, sizeof fd);
+    }
+  }
   const bool right = bytes == sizeof content && content.mark == FdMessage().mark;
-  if (fd >= 0 && right && !(message.msg_flags & (MSG_CTRUNC | MSG_TRUNC))) {
+  if (count == 1 && right && !(message.msg_flags & (MSG_CTRUNC | MSG_TRUNC))) {
     *size = content.size;
     return fd;
   }
-  if (fd >= 0) close(fd);  // it came with others, which are lost, or with something else
-  errno = bytes == 0 && fd < 0 ? ECONNRESET : EPROTO;
+  if (fd >= 0) close(fd);  // it came with others, or with something else
+  errno = bytes == 0 && count == 0 ? ECONNRESET : EPROTO;
   return -1;
 }
+
+#endif

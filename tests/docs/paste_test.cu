@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include <sys/resource.h>
 __global__ void add(int* to, int value) { *to += value; }
 __global__ void through_alias(int* here, const int* there, int* read, int* count) {
   if (blockIdx.x == 1) return void(read[2] = wait_and_read(count, 6, there));
@@ -346,7 +347,8 @@ static void expect_no_lost_fd() {
   EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0 && pipe(ends) == 0, "no socket pair or no pipe");
   const int both[2] = {ends[1], ends[1]};
   uint64_t size = 0;
-  iovec data = {&size, sizeof size};
+  FdMessage content;
+  iovec data = {&content, sizeof content};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof both)] = {};
   msghdr message = {};
   message.msg_iov = &data, message.msg_iovlen = 1;
@@ -354,9 +356,9 @@ static void expect_no_lost_fd() {
   cmsghdr* const header = CMSG_FIRSTHDR(&message);
   header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof both);
   memcpy(CMSG_DATA(header), both, sizeof both);
-  EXPECT(sendmsg(sockets[0], &message, 0) == sizeof size, "not sent");
+  EXPECT(sendmsg(sockets[0], &message, 0) == sizeof content, "not sent");
   close(ends[1]);
-  EXPECT(receive_fd(sockets[1], &size, 1000) == -1, "one of two was taken");
+  EXPECT(receive_fd(sockets[1], &size, 1000) == -1 && errno == EPROTO, "one of two was taken");
   pollfd end = {ends[0], POLLIN, 0};  // it hangs up when nobody has the other end any more
   EXPECT(poll(&end, 1, 0) == 1 && end.revents & POLLHUP, "a descriptor stayed open");
   for (int each : {ends[0], sockets[0], sockets[1]}) close(each);
@@ -436,10 +438,10 @@ static void expect_bounded_wait() {
   close(sockets[1]);
 }
 
-// A stream that takes a part of the message only: that is said, and it is no stale errno.
+// A stream that takes a part of the message only, or nothing: that is said, and not waited for.
 static void expect_no_part_of_a_message() {
   int sockets[2];
-  EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets) == 0, "no socket pair");
+  EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "no socket pair");
   static char rest[1 << 20];
   while (write(sockets[0], rest, sizeof rest) > 0) {
   }
@@ -450,6 +452,32 @@ static void expect_no_part_of_a_message() {
 }
 
 // Two that meet at a name: messages pass, a name that is taken or too long is refused, and so is one that is not there.
+// Without a free descriptor the message waits; credentials that come along are no harm.
+static void expect_no_lost_descriptor() {
+  int sockets[2];
+  const int on = 1;
+  uint64_t size = 0;
+  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0, "no socket pair");
+  EXPECT(setsockopt(sockets[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0, "no credentials");
+  EXPECT(send_fd(sockets[0], 1, 33) && send_fd(sockets[0], 1, 34), "not sent");
+  int fd = receive_fd(sockets[1], &size, 1000);
+  EXPECT(fd >= 0 && size == 33, "errno is %d", errno);
+  close(fd);
+  rlimit limit, none;
+  EXPECT(getrlimit(RLIMIT_NOFILE, &limit) == 0, "no limit");
+  none = limit;
+  none.rlim_cur = rlim_t(fcntl(1, F_DUPFD_CLOEXEC, 0));  // the first that is free
+  close(int(none.rlim_cur));
+  EXPECT(setrlimit(RLIMIT_NOFILE, &none) == 0, "not limited");
+  fd = receive_fd(sockets[1], &size, 1000);
+  const int error = errno;
+  EXPECT(setrlimit(RLIMIT_NOFILE, &limit) == 0, "still limited");
+  EXPECT(fd == -1 && error == EMFILE && size == 33, "%d, and errno is %d", fd, error);
+  fd = receive_fd(sockets[1], &size, 1000);
+  EXPECT(fd >= 0 && size == 34, "the message is lost, and errno is %d", errno);
+  for (int each : {fd, sockets[0], sockets[1]}) close(each);
+}
+
 static void expect_to_meet() {
   char directory[] = "/tmp/meetXXXXXX";
   EXPECT(mkdtemp(directory), "no directory");
@@ -670,6 +698,7 @@ static void expect_all_else(int used) {
   expect_threads();
   if (used < 2) puts("not run: access for a second GPU");
   else expect_peer_access();
+  expect_no_lost_descriptor();
   const CUresult fabric = try_fabric(0);
   if (fabric == CUDA_ERROR_NOT_PERMITTED && !has_channel()) {
     puts("not run: fabric memory, which is refused for want of a channel");
