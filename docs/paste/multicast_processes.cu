@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_MULTICAST_PROCESSES_CU
+#define VMM_MULTICAST_PROCESSES_CU
+
 #include "meet.cu"
 #include "multicast.cu"
 #include "send_fd.cu"
@@ -28,36 +31,27 @@ inline void leave_team(Team* team) {
 
 // All ranks of one user and machine meet at this path, in a directory that is theirs alone; rank 0 makes the socket,
 // and removes it when all are there. milliseconds: how long to wait here, and at each later meeting. False: see errno,
-// ETIMEDOUT if a rank is missing, EADDRINUSE if the path is there; nothing stays, and *team is empty.
+// ETIMEDOUT if a rank is missing, EADDRINUSE if the path is there, EPERM if another user's process listens there;
+// nothing stays, and *team is empty.
 inline bool join_team(Team* team, const char* path, int rank, int n, int milliseconds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-  const auto left = [&] {
-    const auto time = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    return time.count() > 0 ? static_cast<int>(time.count()) : 0;
-  };
   Team made;
   made.rank = rank, made.n = n, made.milliseconds = milliseconds;
-  int socket = -1, error = 0;
+  int error = 0;
   if (rank == 0) {
     const int listener = listen_at(path);
     if (listener < 0) return false;
-    fcntl(listener, F_SETFL, O_NONBLOCK);
     while (static_cast<int>(made.sockets.size()) < n - 1 && !error) {
-      pollfd waiting = {listener, POLLIN, 0};
-      if (poll(&waiting, 1, left()) == 0) error = ETIMEDOUT;
-      else if ((socket = accept_own(listener)) >= 0) made.sockets.push_back(socket);
-      else if (errno != EPERM && errno != EAGAIN && errno != EINTR)
-        error = errno;  // EPERM: another user's, turned away
+      const int socket = accept_own(listener, milliseconds_until(deadline));
+      if (socket >= 0) made.sockets.push_back(socket);
+      else if (errno != EPERM) error = errno;  // another user's process was turned away
     }
     unlink(path);
     close(listener);
   } else {
-    while ((socket = connect_to(path)) < 0 && !error) {
-      if (errno != ENOENT && errno != ECONNREFUSED && errno != EINTR) error = errno;
-      else if (left() == 0) error = ETIMEDOUT;
-      else std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
+    const int socket = connect_to(path, milliseconds);
     if (socket >= 0) made.sockets.push_back(socket);
+    else error = errno;
   }
   if (error) {
     leave_team(&made);
@@ -75,19 +69,12 @@ struct Report {
 };
 
 inline bool send_report(int socket, const Report& report) {
-  ssize_t sent;
-  do sent = send(socket, &report, sizeof report, MSG_NOSIGNAL);
-  while (sent < 0 && errno == EINTR);
-  return sent == sizeof report;
+  return send(socket, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof report;
 }
 
 inline bool receive_report(int socket, Report* report, int meeting, std::chrono::steady_clock::time_point deadline) {
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
-    pollfd readable = {socket, POLLIN, 0};
-    const int ready = poll(&readable, 1, left > 0 ? static_cast<int>(left) : 0);
-    if (ready == 0) errno = ETIMEDOUT;
-    if (ready == 0 || (ready < 0 && errno != EINTR)) return false;
+    if (!wait_for(socket, deadline)) return false;
     const ssize_t bytes = recv(socket, report, sizeof *report, MSG_DONTWAIT | MSG_TRUNC);
     if (bytes == sizeof *report && report->meeting == meeting) return true;
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) continue;
@@ -99,19 +86,23 @@ inline bool receive_report(int socket, Report* report, int meeting, std::chrono:
 // A barrier that carries errors: waits until each rank has said how it went, and returns SUCCESS if it went well with
 // all. Rank 0 waits team->milliseconds for the others, and they twice as long for its answer.
 inline CUresult meet(Team* team, CUresult mine) {
-  Report all = {++team->meetings, mine}, its;
+  Report all = {++team->meetings, mine}, other;
   const auto patience = std::chrono::milliseconds(team->milliseconds) * (team->rank == 0 ? 1 : 2);
   const auto deadline = std::chrono::steady_clock::now() + patience;
   int error = errno;
   if (team->rank == 0) {
     for (int each : team->sockets) {
-      const bool came = receive_report(each, &its, all.meeting, deadline);
-      if (!came) error = errno, its.result = CUDA_ERROR_OPERATING_SYSTEM;
-      if (all.result == CUDA_SUCCESS) all.result = its.result;
+      const bool came = receive_report(each, &other, all.meeting, deadline);
+      if (!came) error = errno, other.result = CUDA_ERROR_OPERATING_SYSTEM;
+      if (all.result == CUDA_SUCCESS) all.result = other.result;
     }
-    for (int each : team->sockets) send_report(each, all);  // who has gone is missed at the next meeting
-  } else if (send_report(team->sockets[0], all) && receive_report(team->sockets[0], &its, all.meeting, deadline)) {
-    all.result = its.result;
+    const Report answer = all;
+    for (int each : team->sockets) {
+      if (send_report(each, answer) || all.result != CUDA_SUCCESS) continue;
+      error = errno, all.result = CUDA_ERROR_OPERATING_SYSTEM;  // the others learn of it at the next meeting
+    }
+  } else if (send_report(team->sockets[0], all) && receive_report(team->sockets[0], &other, all.meeting, deadline)) {
+    all.result = other.result;
   } else {
     error = errno;
     if (mine == CUDA_SUCCESS) all.result = CUDA_ERROR_OPERATING_SYSTEM;
@@ -221,3 +212,5 @@ inline CUresult leave_multicast(MulticastPart* part, Team* team) {
   const CUresult met = meet(team, CUDA_SUCCESS), undone = undo_part(part);
   return met != CUDA_SUCCESS ? met : undone;
 }
+
+#endif

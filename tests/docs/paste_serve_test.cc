@@ -27,6 +27,7 @@ static int poll_or_alarm(pollfd* files, nfds_t count, int milliseconds) {
 #include <string>
 #include <vector>
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 constexpr size_t size = 2 << 20;
@@ -114,8 +115,15 @@ static int client(const char* path) {
 static int serve_until_killed(const char* path) {
   Server server;
   if (!start_server(&server, path)) return std::printf("start_server: %s\n", strerror(errno)), 1;
-  std::printf("%d\n", getpid());
-  std::fflush(stdout);
+  const pid_t worker = fork();  // it has what this process has open, and lives on
+  if (worker == 0) {
+    Server copy = {dup(server.listener), server.process};
+    stop_server(&copy, path);  // which is its parent's
+    std::printf("%d %d\n", getppid(), getpid());
+    std::fflush(stdout);
+    for (pollfd reader = {1, 0, 0}; poll(&reader, 1, -1) < 0;) continue;
+    return 0;
+  }
   for (pollfd reader = {1, 0, 0}; poll(&reader, 1, 0) == 0;) serve_next(server, 0, size, {}, 100);
   return 0;  // the test has ended without killing it
 }
@@ -176,9 +184,10 @@ static void expect_strangers_to_share(int gpus) {
 // One server at a name; what a killed one left is no obstacle; what is no socket is left alone.
 static void expect_one_server() {
   const std::string path = fresh_path();
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // adopts the server, so that its end can be waited for
   const int output = start_stranger({"server", path}, nullptr);
-  const pid_t alive = atoi(line_from(output).c_str());
-  EXPECT(alive > 0, "no server");
+  int alive = 0, worker = 0;
+  EXPECT(std::sscanf(line_from(output).c_str(), "%d %d", &alive, &worker) == 2, "no server");
   for (const std::string& each : {path, path + ".lock"}) {
     struct stat about;
     EXPECT(stat(each.c_str(), &about) == 0 && (about.st_mode & 07777) == 0600, "%s: mode %o", each.c_str(),
@@ -187,11 +196,42 @@ static void expect_one_server() {
   Server server;
   errno = 0;
   EXPECT(!start_server(&server, path.c_str()) && errno == EADDRINUSE, "two servers, or errno is %d", errno);
-  EXPECT(kill(alive, SIGKILL) == 0 && has_hung_up(output), "it lives");
-  close(output);
+  stop_server(&server, path.c_str());  // which has not started
+  EXPECT(access(path.c_str(), F_OK) == 0, "the other's path is gone");
+  EXPECT(kill(alive, SIGKILL) == 0 && waitpid(alive, nullptr, 0) == alive, "it lives");
   EXPECT(access(path.c_str(), F_OK) == 0, "a killed server leaves no path: this tests nothing");
-  server = started(path);
+  server = started(path);  // although a child of the other has its socket
+  Server second;
+  errno = 0;
+  EXPECT(!start_server(&second, path.c_str()) && errno == EADDRINUSE, "two servers here, or errno is %d", errno);
   stop_server(&server, path.c_str());
+  EXPECT(kill(worker, SIGKILL) == 0 && has_hung_up(output), "it lives");
+  close(output);
+  while (wait(nullptr) > 0) continue;
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+
+  for (const int type : {SOCK_SEQPACKET, SOCK_STREAM}) {  // servers that have no lock
+    const int listener = ::socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+    sockaddr_un address;
+    close(socket_for(path.c_str(), &address));
+    EXPECT(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && listen(listener, 0) == 0,
+           "errno is %d", errno);
+    for (const char* state : {"waits", "has a full queue"}) {
+      errno = 0;
+      EXPECT(!start_server(&server, path.c_str()) && errno == EADDRINUSE, "started, or errno is %d", errno);
+      EXPECT(access(path.c_str(), F_OK) == 0, "a listener %s, and its path is gone", state);
+    }
+    close(listener);
+    server = started(path);
+    stop_server(&server, path.c_str());
+  }
+  const int lock = open((path + ".lock").c_str(), O_RDWR | O_CLOEXEC);
+  struct flock whole = {};
+  whole.l_type = F_WRLCK;
+  EXPECT(fcntl(lock, F_OFD_SETLK, &whole) == 0, "errno is %d", errno);
+  errno = 0;
+  EXPECT(!start_server(&server, path.c_str()) && errno == EADDRINUSE, "two begin, or errno is %d", errno);
+  close(lock);
 
   const int file = open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   EXPECT(write(file, "mine", 4) == 4, "not written");
@@ -219,13 +259,13 @@ static void expect_to_serve_on() {
   errno = 0;
   false_alarms = 3;
   EXPECT(serve_next(server, 0, size, {}, 100) == -1 && errno == ETIMEDOUT, "errno is %d", errno);
-  close(connect_to(path.c_str()));
+  close(connect_to(path.c_str(), 60000));
   errno = 0;
   EXPECT(serve_next(server, 0, size, {}, 1000) == -1 && (errno == EPIPE || errno == ECONNRESET), "errno is %d", errno);
 
   int ends[2], socket;
   EXPECT(pipe2(ends, O_CLOEXEC) == 0, "no pipe");
-  const int stranger = connect_to(path.c_str());
+  const int stranger = connect_to(path.c_str(), 60000);
   pretended = getuid() + 1;
   errno = 0;
   EXPECT(serve_next(server, ends[1], size, {}, 1000) == -1 && errno == EPERM, "served, or errno is %d", errno);
@@ -310,7 +350,7 @@ static void expect_no_other_words() {
   for (const auto& each : cases) {
     EXPECT(pipe2(ends, O_CLOEXEC) == 0, "no pipe");
     std::thread server([&] {
-      const int client = accept_own(listener);
+      const int client = accept_own(listener, 60000);
       each.say(client);
       close(client);
     });

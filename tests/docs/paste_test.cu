@@ -10,11 +10,12 @@
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <vector>
 
 #include <fcntl.h>
 #include <poll.h>
-
 #include <sys/resource.h>
+
 __global__ void add(int* to, int value) { *to += value; }
 __global__ void through_alias(int* here, const int* there, int* read, int* count) {
   if (blockIdx.x == 1) return void(read[2] = wait_and_read(count, 6, there));
@@ -443,7 +444,7 @@ static void expect_no_part_of_a_message() {
   int sockets[2];
   EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "no socket pair");
   static char rest[1 << 20];
-  while (write(sockets[0], rest, sizeof rest) > 0) {
+  while (send(sockets[0], rest, sizeof rest, MSG_DONTWAIT) > 0) {
   }
   errno = 0;
   const bool sent = send_fd(sockets[0], 1, 33);
@@ -451,7 +452,6 @@ static void expect_no_part_of_a_message() {
   for (int each : sockets) close(each);
 }
 
-// Two that meet at a name: messages pass, a name that is taken or too long is refused, and so is one that is not there.
 // Without a free descriptor the message waits; credentials that come along are no harm.
 static void expect_no_lost_descriptor() {
   int sockets[2];
@@ -478,26 +478,33 @@ static void expect_no_lost_descriptor() {
   for (int each : {fd, sockets[0], sockets[1]}) close(each);
 }
 
+// Two that meet at a name: messages pass, a name that is taken or too long is refused, and so is one that is not there.
 static void expect_to_meet() {
   char directory[] = "/tmp/meetXXXXXX";
   EXPECT(mkdtemp(directory), "no directory");
   const std::string path = std::string(directory) + "/memory", too_long(200, 'x');
-  EXPECT(connect_to(path.c_str()) == -1 && errno == ENOENT, "somebody is there, or errno is %d", errno);
+  EXPECT(connect_to(path.c_str(), 50) == -1 && errno == ETIMEDOUT, "somebody is there, or errno is %d", errno);
   const int listener = listen_at(path.c_str());
   EXPECT(listener >= 0, "errno is %d", errno);
   struct stat about;
   EXPECT(stat(path.c_str(), &about) == 0 && (about.st_mode & 0777) == 0600, "mode %o", about.st_mode);
   EXPECT(listen_at(path.c_str()) == -1 && errno == EADDRINUSE, "twice, or errno is %d", errno);
   EXPECT(listen_at(too_long.c_str()) == -1 && errno == ENAMETOOLONG, "errno is %d", errno);
-  EXPECT(connect_to(too_long.c_str()) == -1 && errno == ENAMETOOLONG, "errno is %d", errno);
-  const int importer = connect_to(path.c_str()), exporter = accept_own(listener);
+  EXPECT(connect_to(too_long.c_str(), 50) == -1 && errno == ENAMETOOLONG, "errno is %d", errno);
+  EXPECT(accept_own(listener, 50) == -1 && errno == ETIMEDOUT, "nobody comes, and errno is %d", errno);
+  const int importer = connect_to(path.c_str(), 5000), exporter = accept_own(listener, 5000);
   EXPECT(importer >= 0 && exporter >= 0, "errno is %d", errno);
   uint64_t size = 0;
   EXPECT(send_fd(exporter, 1, 33), "not sent");
   const int fd = receive_fd(importer, &size, 1000);
   EXPECT(fd >= 0 && size == 33, "not received");
-  for (int each : {fd, importer, exporter, listener}) close(each);
-  EXPECT(connect_to(path.c_str()) == -1 && errno == ECONNREFUSED, "nobody listens, and errno is %d", errno);
+  for (int each : {fd, importer, exporter}) close(each);
+  std::vector<int> queue;  // whoever is not accepted waits there, until it is full
+  for (int more = 0; more >= 0; queue.push_back(more)) more = connect_to(path.c_str(), queue.size() < 8 ? 5000 : 50);
+  EXPECT(errno == ETIMEDOUT && queue.size() > 8, "%zu waited, and errno is %d", queue.size(), errno);
+  for (int each : queue) close(each);
+  close(listener);
+  EXPECT(connect_to(path.c_str(), 50) == -1 && errno == ETIMEDOUT, "nobody listens, and errno is %d", errno);
   unlink(path.c_str());
   rmdir(directory);
 }
@@ -621,6 +628,7 @@ static void expect_multicast() {
   CUmemGenericAllocationHandle object, memory[2];
   CUdeviceptr mc[2], replica[2];
   size_t size = 0, coarse = 0;
+  REFUSED(CUDA_ERROR_INVALID_VALUE, multicast_size(&size, SIZE_MAX, 2));  // whole granules are more than a size_t holds
   CHECK(multicast_size(&size, 1, 2));
   CHECK(multicast_size(&coarse, 1, 2, CU_MULTICAST_GRANULARITY_RECOMMENDED));
   EXPECT(size > 0 && size <= coarse && coarse % size == 0, "%zu, and %zu recommended", size, coarse);
@@ -656,7 +664,6 @@ static void expect_multicast() {
       "map_multicast", [&] { return map_multicast(&third, object, size, 0); },
       [&] { return unmap_multicast(third, size); });
   expect_sums<int>(mc, replica);
-  REFUSED(CUDA_ERROR_INVALID_VALUE, multicast_size(&size, SIZE_MAX, 2));  // whole granules are more than a size_t holds
   expect_sums<unsigned>(mc, replica);
   expect_sums<uint64_t>(mc, replica);
   expect_sums<float>(mc, replica);
@@ -691,6 +698,7 @@ static void expect_all_else(int used) {
   expect_no_stray_bytes();
   expect_no_part_of_a_message();
   expect_bounded_wait();
+  expect_no_lost_descriptor();
   expect_to_meet();
   expect_import_of_0();
   expect_shared_memory();
@@ -698,7 +706,6 @@ static void expect_all_else(int used) {
   expect_threads();
   if (used < 2) puts("not run: access for a second GPU");
   else expect_peer_access();
-  expect_no_lost_descriptor();
   const CUresult fabric = try_fabric(0);
   if (fabric == CUDA_ERROR_NOT_PERMITTED && !has_channel()) {
     puts("not run: fabric memory, which is refused for want of a channel");
