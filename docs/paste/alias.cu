@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_ALIAS_CU
+#define VMM_ALIAS_CU
+
 #include <cuda.h>
 #include <cuda/atomic>
 #include <cuda/ptx>
@@ -59,3 +62,5 @@ __device__ inline int wait_and_read(int* count, int record, const int* there) {
   cuda::ptx::fence_proxy_alias();
   return *there;
 }
+
+#endif

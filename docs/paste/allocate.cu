@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_ALLOCATE_CU
+#define VMM_ALLOCATE_CU
+
 #include <cuda.h>
 #include <cstddef>
 
@@ -47,3 +50,5 @@ inline CUresult deallocate(CUdeviceptr address, size_t size) {
   const CUresult result = cuMemUnmap(address, size);  // succeeds where nothing is mapped any more
   return result != CUDA_SUCCESS ? result : cuMemAddressFree(address, size);
 }
+
+#endif

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_FABRIC_CU
+#define VMM_FABRIC_CU
+
 #include <cuda.h>
 #include <cstddef>
 
@@ -49,3 +52,5 @@ inline CUresult try_fabric(int device) {
   const CUresult released = cuMemRelease(handle);
   return result != CUDA_SUCCESS ? result : released;
 }
+
+#endif

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_GRANT_TO_PEER_CU
+#define VMM_GRANT_TO_PEER_CU
+
 #include <cuda.h>
 #include <cstddef>
 
@@ -23,3 +26,5 @@ inline CUresult grant_to_peer(CUdeviceptr address, size_t size, int owner, int p
   access.flags = flags;
   return cuMemSetAccess(address, size, &access, 1);
 }
+
+#endif

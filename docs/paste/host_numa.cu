@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_HOST_NUMA_CU
+#define VMM_HOST_NUMA_CU
+
 #include <cuda.h>
 #include <cstddef>
 
@@ -54,3 +57,5 @@ inline CUresult put_host_memory(CUdeviceptr at, size_t size, int node, CUdevice 
 // Takes it out again; the addresses stay reserved. Waits for nothing: neither GPU nor CPU may be using the memory.
 // Error: the driver's; call it again.
 inline CUresult take_host_memory(CUdeviceptr at, size_t size) { return cuMemUnmap(at, size); }
+
+#endif

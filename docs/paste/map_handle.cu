@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_MAP_HANDLE_CU
+#define VMM_MAP_HANDLE_CU
+
 #include <cuda.h>
 #include <cstddef>
 
@@ -31,3 +34,5 @@ inline CUresult unmap_handle(CUdeviceptr address, size_t size) {
   const CUresult result = cuMemUnmap(address, size);  // succeeds where nothing is mapped any more
   return result != CUDA_SUCCESS ? result : cuMemAddressFree(address, size);
 }
+
+#endif

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_MULTIMEM_CU
+#define VMM_MULTIMEM_CU
+
 #include <cuda/ptx>
 #include <type_traits>
 
@@ -45,3 +48,5 @@ template <class T> __device__ inline T sum_of_all(const T* mc) {
   return {};
 #endif
 }
+
+#endif

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_SHARE_FD_CU
+#define VMM_SHARE_FD_CU
+
 #include <cuda.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -37,3 +40,5 @@ inline CUresult import_and_close(CUmemGenericAllocationHandle* handle, int fd) {
   close(fd);
   return result;
 }
+
+#endif

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_SLEEP_CU
+#define VMM_SLEEP_CU
+
 #include <cuda.h>
 #include <cstddef>
 #include <vector>
@@ -125,3 +128,5 @@ struct SleepingMemory {
     return result;
   }
 };
+
+#endif

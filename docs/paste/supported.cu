@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT-0
+#ifndef VMM_SUPPORTED_CU
+#define VMM_SUPPORTED_CU
+
 #include <cuda.h>
 
 // What a GPU and its driver say they can do: 1 or 0. A 1 for fabric does not mean that this process may use it: see
@@ -32,3 +35,5 @@ inline CUresult supported(CUdevice device, Supported* answer) {
   }
   return CUDA_SUCCESS;
 }
+
+#endif

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
-"""Each snippet of docs/paste, copied as docs/paste.md says and compiled alone, without a warning.
+"""Each snippet of docs/paste, copied as docs/paste.md says, compiled alone and with all others, without a warning.
 
-By g++ and by clang++. What has code for a GPU is compiled by nvcc, for one with multimem instructions and for one
+Alone by g++ and by clang++. What has code for a GPU is compiled by nvcc, for one with multimem instructions and for one
 without.
 """
 
@@ -52,6 +52,18 @@ def copy_of(name):
     return "\n".join(re.sub(r"paste/\w+", f"paste/{each}", line) for each in needed)
 
 
+def compiled(name, for_gpus, compiler, directory):
+    if for_gpus:
+        options = ["-Werror", "all-warnings", "-Xcompiler", ",".join(STRICT), "-ccbin", compiler]
+        options += [f"-gencode=arch=compute_{each},code=sm_{each}" for each in (75, 90)]
+        words = [BUILT["nvcc"], "-std=c++17", *options]
+    else:
+        words = [compiler, "-x", "c++", "-std=c++17", *STRICT, f"-isystem{BUILT['headers']}"]
+    words += ["-c", name, "-o", "snippet.o"]
+    done = subprocess.run(words, cwd=directory, text=True, capture_output=True, timeout=200, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 @pytest.mark.parametrize("name", NAMES, ids=[f"{name}{'_for_gpus' * (name in FOR_GPUS)}" for name in NAMES])
 def test_it_is_compiled_alone(name, compiler, tmp_path):
@@ -62,12 +74,15 @@ def test_it_is_compiled_alone(name, compiler, tmp_path):
     subprocess.run(["bash", "-ec", copy_of(name)], cwd=tmp_path, check=True)
     with (tmp_path / name).open("a") as file:
         file.write(USES.get(name, ""))
-    if name in FOR_GPUS:
-        options = ["-Werror", "all-warnings", "-Xcompiler", ",".join(STRICT), "-ccbin", compiler]
-        options += [f"-gencode=arch=compute_{each},code=sm_{each}" for each in (75, 90)]
-        words = [BUILT["nvcc"], "-std=c++17", *options]
-    else:
-        words = [compiler, "-x", "c++", "-std=c++17", *STRICT, f"-isystem{BUILT['headers']}"]
-    words += ["-c", name, "-o", "alone.o"]
-    done = subprocess.run(words, cwd=tmp_path, text=True, capture_output=True, timeout=200, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    compiled(name, name in FOR_GPUS, compiler, tmp_path)
+
+
+@pytest.mark.parametrize("names", [NAMES, NAMES[::-1]], ids=["for_gpus", "reversed_for_gpus"])
+def test_all_go_into_one_file(names, tmp_path):
+    """In both orders. Each compiles alone, so any two of them do together."""
+    for each in "docs", "02_growable":
+        (tmp_path / each).symlink_to(ROOT / each)
+    for name in names:
+        subprocess.run(["bash", "-ec", copy_of(name)], cwd=tmp_path, check=True)
+    (tmp_path / "all.cu").write_text("".join((tmp_path / name).read_text() for name in names))
+    compiled("all.cu", True, "g++", tmp_path)
