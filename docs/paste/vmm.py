@@ -6,6 +6,7 @@ VirtualMemoryResource: see core_buffer below.
 """
 
 import importlib.metadata
+import re
 
 from cuda.bindings import driver
 
@@ -40,15 +41,15 @@ class Buffer:
     """
 
     def __init__(self, max_size, device=0, chunk=1):
-        its = driver.CUmemAllocationProp()
-        its.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
-        its.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-        its.location.id = device
+        properties = driver.CUmemAllocationProp()
+        properties.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        properties.location.id = device
         minimum = driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
-        granule = checked(driver.cuMemGetAllocationGranularity, its, minimum)
-        self.memory = its
+        granule = checked(driver.cuMemGetAllocationGranularity, properties, minimum)
+        self.memory = properties
         self.access = driver.CUmemAccessDesc()
-        self.access.location = its.location
+        self.access.location = properties.location
         self.access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
         self.chunk = -(-max(chunk, 1) // granule) * granule
         self.reserved = -(-max_size // self.chunk) * self.chunk
@@ -109,15 +110,15 @@ class Buffer:
 def core_buffer(size, device=0):
     """The same by cuda.core: a Buffer of its own kind, of whole granules; call its close(). pip install cuda-core
 
-    Makes the device current. cuda.core 1.2.2 never drops the reference that cuMemCreate gave it, and the memory would
-    stay until the process ends; this drops it.
+    Makes the device current. cuda.core up to 1.2.2 never drops the reference that cuMemCreate gave it, and the memory
+    would stay until the process ends; this drops it.
     """
     from cuda.core import Device, VirtualMemoryResource, VirtualMemoryResourceOptions
 
     gpu = Device(device)
     gpu.set_current()
     buffer = VirtualMemoryResource(gpu, VirtualMemoryResourceOptions(handle_type=None)).allocate(size)
-    if importlib.metadata.version("cuda-core") == "1.2.2":
+    if [int(n) for n in re.findall(r"\d+", importlib.metadata.version("cuda-core"))[:3]] <= [1, 2, 2]:
         try:
             handle = checked(driver.cuMemRetainAllocationHandle, int(buffer.handle))
             for _ in "retained", "created":

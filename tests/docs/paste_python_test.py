@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT-0
 """docs/paste/vmm.py at work on simulated GPUs, each of its calls failing in turn: paste_python_test.py VMMSIM [newest]
 
-With the packages that this Python has; with `newest`, with those of tests/requirements-newest-python.txt, which are
-fetched. On GPUs, where nothing fails: paste_python_test.py use. Exit status 0, 77 without the packages (newest: without
-a package index, a failure where CI is true), 1 otherwise.
+With the packages that this Python has; with `newest`, with those of tests/requirements-newest-python.txt, and with an
+older cuda-core, which are fetched. On GPUs, where nothing fails: paste_python_test.py use. Exit status 0, 77 without
+the packages (newest: without a package index, a failure where CI is true), 1 otherwise.
 """
 
 import importlib.metadata
@@ -117,15 +117,20 @@ def once():
         sys.exit(str(failed[0]))
 
 
-def run(vmmsim):
-    from tests.docs.paste_calls import fail_in_turn
-    from tests.machines import scratch
-
-    program = sys.executable, "-B", str(pathlib.Path(__file__).resolve())
+def run_use(vmmsim, python):
+    program = python, "-B", str(pathlib.Path(__file__).resolve())
     command = [vmmsim, "--gpus", "1", "--leaks", *program, "use"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     if done.returncode or done.stdout != "OK\n" or done.stderr:
         sys.exit(f"FAIL: status {done.returncode}\n{done.stdout}{done.stderr}")
+    return program
+
+
+def run(vmmsim):
+    from tests.docs.paste_calls import fail_in_turn
+    from tests.machines import scratch
+
+    program = run_use(vmmsim, sys.executable)
     with scratch() as directory:
         fail_in_turn(vmmsim, "1", (*program, "once"), directory / "trace")
     print(f"with cuda-bindings {importlib.metadata.version('cuda-bindings')}")
@@ -151,6 +156,10 @@ def run_newest(vmmsim):
             status = subprocess.run(each, cwd=ROOT, env=environment).returncode
             if status:
                 sys.exit(status)
+        older = "cuda-core==1.0.1"
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", older], check=True)
+        run_use(vmmsim, python)
+        print(f"with {older}")
 
 
 def main(first, *more):
