@@ -237,6 +237,14 @@ class TestBook(BrowserTest):
         self.page.keyboard.press("Tab")
         assert self.focused("(element) => Boolean(element.closest('article'))"), "the skip link skips nothing"
 
+    def test_listings_of_120_columns_fit(self):
+        for width in (1440, 1280):
+            self.open(BOOK / "docs" / "paste.html", width=width)
+            all_and_wide = self.page.eval_on_selector_all(
+                "pre", "all => [all.length, all.filter((pre) => pre.scrollWidth > pre.clientWidth).length]"
+            )
+            assert all_and_wide[0] > 20 and all_and_wide[1] == 0, f"{width}: {all_and_wide}"
+
     def test_a_phone_with_a_keyboard_reaches_all(self):
         self.open(FIRST, width=390)
         assert self.page.locator(".mobile-header .brand").inner_text() == "01 VMM basics"
