@@ -9,7 +9,9 @@ from vmmsim.built import BUILT
 GIVES_BACK = {"cuMemRelease", "cuMemUnmap", "cuMemAddressFree"}
 
 
-@pytest.mark.parametrize("name", ["serve", "growable", "host_numa", "sleep", "fabric_or_fd", "multicast_processes"])
+@pytest.mark.parametrize(
+    "name", ["serve", "growable", "host_numa", "sleep", "share_chunks", "fabric_or_fd", "multicast_processes"]
+)
 def test_a_snippet_gives_back_when_a_call_fails(name, tmp_path):
     fail_in_turn(BUILT["vmmsim"], "2", [BUILT[f"paste_{name}"], "once"], tmp_path / "trace")
 

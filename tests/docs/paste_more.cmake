@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT-0
 # The snippets of docs/paste that are files of several functions, each with a program that tests it: on simulated GPUs,
 # with each call of the snippet failing in turn, and on real ones.
-foreach(snippet serve growable host_numa sleep fabric_or_fd multicast_processes)
+foreach(snippet serve growable host_numa sleep share_chunks fabric_or_fd multicast_processes)
   file(GLOB source ${CMAKE_CURRENT_SOURCE_DIR}/paste_${snippet}_test.c[cu])
   cuda_program(paste_${snippet}_test ${source})
   vmmsim_built(paste_${snippet} $<TARGET_FILE:paste_${snippet}_test>)
   vmmsim_pytest(docs.paste.${snippet}.each_call
     "tests/docs/paste_calls_test.py::test_a_snippet_gives_back_when_a_call_fails[${snippet}]")
 endforeach()
-foreach(snippet serve growable host_numa sleep fabric_or_fd)
+foreach(snippet serve growable host_numa sleep share_chunks fabric_or_fd)
   foreach(machine h200x8 one_gpu)
     set(options --machine ${machine})
     if(machine STREQUAL "h200x8")
