@@ -4,17 +4,11 @@
 // but for: paste_test multicast
 #include "paste_failing_calls.h"
 
-#include <chrono>
-#include <csignal>
 #include <filesystem>
-#include <string>
 #include <thread>
 #include <type_traits>
-#include <vector>
 
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/resource.h>
 
 __global__ void add(int* to, int value) { *to += value; }
 __global__ void through_alias(int* here, const int* there, int* read, int* count) {
@@ -342,173 +336,6 @@ static void expect_own_access() {
   CHECK(deallocate(address, size));
 }
 
-// Two descriptors where one is expected: refused, and neither stays open.
-static void expect_no_lost_fd() {
-  int sockets[2], ends[2];
-  EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0 && pipe(ends) == 0, "no socket pair or no pipe");
-  const int both[2] = {ends[1], ends[1]};
-  uint64_t size = 0;
-  FdMessage content;
-  iovec data = {&content, sizeof content};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof both)] = {};
-  msghdr message = {};
-  message.msg_iov = &data, message.msg_iovlen = 1;
-  message.msg_control = control, message.msg_controllen = sizeof control;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof both);
-  memcpy(CMSG_DATA(header), both, sizeof both);
-  EXPECT(sendmsg(sockets[0], &message, 0) == sizeof content, "not sent");
-  close(ends[1]);
-  EXPECT(receive_fd(sockets[1], &size, 1000) == -1 && errno == EPROTO, "one of two was taken");
-  pollfd end = {ends[0], POLLIN, 0};  // it hangs up when nobody has the other end any more
-  EXPECT(poll(&end, 1, 0) == 1 && end.revents & POLLHUP, "a descriptor stayed open");
-  for (int each : {ends[0], sockets[0], sockets[1]}) close(each);
-}
-
-// A packet that is longer than the message is something else: refused, and its descriptor closed.
-static void expect_no_long_packet() {
-  int sockets[2], ends[2];
-  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) == 0 && pipe(ends) == 0, "no socket pair or no pipe");
-  uint64_t sizes[4] = {}, size;
-  iovec data = {sizes, sizeof sizes};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message = {};
-  message.msg_iov = &data, message.msg_iovlen = 1;
-  message.msg_control = control, message.msg_controllen = sizeof control;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof(int));
-  memcpy(CMSG_DATA(header), &ends[1], sizeof(int));
-  EXPECT(sendmsg(sockets[0], &message, 0) == sizeof sizes, "not sent");
-  close(ends[1]);
-  EXPECT(receive_fd(sockets[1], &size, 1000) == -1 && errno == EPROTO, "32 bytes were taken for 16");
-  pollfd end = {ends[0], POLLIN, 0};
-  EXPECT(poll(&end, 1, 0) == 1 && end.revents & POLLHUP, "a descriptor stayed open");
-  for (int each : {ends[0], sockets[0], sockets[1]}) close(each);
-}
-
-// Stray bytes before the message are not taken for a size, and the descriptor is closed.
-static void expect_no_stray_bytes() {
-  int sockets[2], ends[2];
-  uint64_t size = 33;
-  EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0 && pipe(ends) == 0, "no socket pair or no pipe");
-  EXPECT(write(sockets[0], "tray", 4) == 4 && send_fd(sockets[0], ends[1], 2 << 20), "not sent");
-  close(ends[1]);
-  for (int tries = 0; tries < 2; ++tries)
-    EXPECT(receive_fd(sockets[1], &size, 1000) == -1 && errno == EPROTO && size == 33, "taken, with size %llu",
-           (unsigned long long)size);
-  pollfd end = {ends[0], POLLIN, 0};
-  EXPECT(poll(&end, 1, 0) == 1 && end.revents & POLLHUP, "a descriptor stayed open");
-  for (int each : {ends[0], sockets[0], sockets[1]}) close(each);
-}
-
-// Signals do not end the wait, and do not make it longer; a peer that goes ends it.
-static void expect_bounded_wait() {
-  int sockets[2];
-  uint64_t size = 0;
-  EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "no socket pair");
-  struct sigaction nothing = {};
-  nothing.sa_handler = [](int) {};
-  sigaction(SIGUSR1, &nothing, nullptr);
-  std::thread sender([&, receiver = pthread_self()] {
-    const auto moment = std::chrono::milliseconds(50);
-    std::this_thread::sleep_for(moment);
-    pthread_kill(receiver, SIGUSR1);
-    std::this_thread::sleep_for(moment);
-    send_fd(sockets[0], 1, 33);
-  });
-  const int fd = receive_fd(sockets[1], &size, 10000);
-  sender.join();
-  EXPECT(fd >= 0 && size == 33, "a signal ended the wait");
-  close(fd);
-  std::atomic<bool> over = false;
-  std::thread disturber([&, receiver = pthread_self()] {
-    for (int i = 0; i < 1000 && !over; ++i) {
-      pthread_kill(receiver, SIGUSR1);
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  });
-  const auto began = std::chrono::steady_clock::now();
-  EXPECT(receive_fd(sockets[1], &size, 100) == -1 && errno == ETIMEDOUT, "the time did not end the wait");
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
-  over = true;
-  disturber.join();
-  EXPECT(waited.count() > 0.09 && waited.count() < 5, "%f s in place of 0.1", waited.count());
-  close(sockets[0]);
-  errno = 0;
-  EXPECT(receive_fd(sockets[1], &size, 1000) == -1 && errno == ECONNRESET, "the peer has gone, errno is %d", errno);
-  close(sockets[1]);
-}
-
-// A stream that takes a part of the message only, or nothing: that is said, and not waited for.
-static void expect_no_part_of_a_message() {
-  int sockets[2];
-  EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "no socket pair");
-  static char rest[1 << 20];
-  while (send(sockets[0], rest, sizeof rest, MSG_DONTWAIT) > 0) {
-  }
-  errno = 0;
-  const bool sent = send_fd(sockets[0], 1, 33);
-  EXPECT(!sent && (errno == EAGAIN || errno == EPROTO), "sent, or errno is %d", errno);
-  for (int each : sockets) close(each);
-}
-
-// Without a free descriptor the message waits; credentials that come along are no harm.
-static void expect_no_lost_descriptor() {
-  int sockets[2];
-  const int on = 1;
-  uint64_t size = 0;
-  EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0, "no socket pair");
-  EXPECT(setsockopt(sockets[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0, "no credentials");
-  EXPECT(send_fd(sockets[0], 1, 33) && send_fd(sockets[0], 1, 34), "not sent");
-  int fd = receive_fd(sockets[1], &size, 1000);
-  EXPECT(fd >= 0 && size == 33, "errno is %d", errno);
-  close(fd);
-  rlimit limit, none;
-  EXPECT(getrlimit(RLIMIT_NOFILE, &limit) == 0, "no limit");
-  none = limit;
-  none.rlim_cur = rlim_t(fcntl(1, F_DUPFD_CLOEXEC, 0));  // the first that is free
-  close(int(none.rlim_cur));
-  EXPECT(setrlimit(RLIMIT_NOFILE, &none) == 0, "not limited");
-  fd = receive_fd(sockets[1], &size, 1000);
-  const int error = errno;
-  EXPECT(setrlimit(RLIMIT_NOFILE, &limit) == 0, "still limited");
-  EXPECT(fd == -1 && error == EMFILE && size == 33, "%d, and errno is %d", fd, error);
-  fd = receive_fd(sockets[1], &size, 1000);
-  EXPECT(fd >= 0 && size == 34, "the message is lost, and errno is %d", errno);
-  for (int each : {fd, sockets[0], sockets[1]}) close(each);
-}
-
-// Two that meet at a name: messages pass, a name that is taken or too long is refused, and so is one that is not there.
-static void expect_to_meet() {
-  char directory[] = "/tmp/meetXXXXXX";
-  EXPECT(mkdtemp(directory), "no directory");
-  const std::string path = std::string(directory) + "/memory", too_long(200, 'x');
-  EXPECT(connect_to(path.c_str(), 50) == -1 && errno == ETIMEDOUT, "somebody is there, or errno is %d", errno);
-  const int listener = listen_at(path.c_str());
-  EXPECT(listener >= 0, "errno is %d", errno);
-  struct stat about;
-  EXPECT(stat(path.c_str(), &about) == 0 && (about.st_mode & 0777) == 0600, "mode %o", about.st_mode);
-  EXPECT(listen_at(path.c_str()) == -1 && errno == EADDRINUSE, "twice, or errno is %d", errno);
-  EXPECT(listen_at(too_long.c_str()) == -1 && errno == ENAMETOOLONG, "errno is %d", errno);
-  EXPECT(connect_to(too_long.c_str(), 50) == -1 && errno == ENAMETOOLONG, "errno is %d", errno);
-  EXPECT(accept_own(listener, 50) == -1 && errno == ETIMEDOUT, "nobody comes, and errno is %d", errno);
-  const int importer = connect_to(path.c_str(), 5000), exporter = accept_own(listener, 5000);
-  EXPECT(importer >= 0 && exporter >= 0, "errno is %d", errno);
-  uint64_t size = 0;
-  EXPECT(send_fd(exporter, 1, 33), "not sent");
-  const int fd = receive_fd(importer, &size, 1000);
-  EXPECT(fd >= 0 && size == 33, "not received");
-  for (int each : {fd, importer, exporter}) close(each);
-  std::vector<int> queue;  // whoever is not accepted waits there, until it is full
-  for (int more = 0; more >= 0; queue.push_back(more)) more = connect_to(path.c_str(), queue.size() < 8 ? 5000 : 50);
-  EXPECT(errno == ETIMEDOUT && queue.size() > 8, "%zu waited, and errno is %d", queue.size(), errno);
-  for (int each : queue) close(each);
-  close(listener);
-  EXPECT(connect_to(path.c_str(), 50) == -1 && errno == ETIMEDOUT, "nobody listens, and errno is %d", errno);
-  unlink(path.c_str());
-  rmdir(directory);
-}
-
 // Where a program begins without standard input, a descriptor can be number 0.
 static void expect_import_of_0() {
   const auto make_it_0 = [](int fd) {
@@ -693,13 +520,6 @@ static void expect_all_else(int used) {
   expect_noticed_launch();
   expect_growth();
   expect_own_access();
-  expect_no_lost_fd();
-  expect_no_long_packet();
-  expect_no_stray_bytes();
-  expect_no_part_of_a_message();
-  expect_bounded_wait();
-  expect_no_lost_descriptor();
-  expect_to_meet();
   expect_import_of_0();
   expect_shared_memory();
   expect_alias();
