@@ -2,36 +2,15 @@
 #ifndef VMM_MEET_CU
 #define VMM_MEET_CU
 
-#include <poll.h>
-#include <sys/socket.h>
+#include "send_fd.cu"
+
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <unistd.h>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <thread>
 
 // Threads: yes, all of these. Sockets are yours to close, and are closed on exec. After -1 nothing stays; see errno.
 // Nobody waits longer than `milliseconds`, whatever signals come: then errno is ETIMEDOUT.
-
-// Milliseconds from now until then, 0 if that is past.
-inline int milliseconds_until(std::chrono::steady_clock::time_point then) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(then - std::chrono::steady_clock::now()).count();
-  return left > 0 ? static_cast<int>(left) : 0;
-}
-
-// Waits until something can be read or accepted. False: see errno, ETIMEDOUT if nothing came.
-inline bool wait_for(int socket, std::chrono::steady_clock::time_point deadline) {
-  for (;;) {
-    pollfd readable = {socket, POLLIN, 0};
-    const int ready = poll(&readable, 1, milliseconds_until(deadline));
-    if (ready > 0) return true;
-    if (ready == 0) errno = ETIMEDOUT;
-    if (ready == 0 || errno != EINTR) return false;
-  }
-}
 
 // Whose process is at the other end. False: see errno.
 inline bool credentials_of(int socket, ucred* process) {

@@ -11,6 +11,23 @@
 #include <cstdint>
 #include <cstring>
 
+// Milliseconds from now until then, 0 if that is past.
+inline int milliseconds_until(std::chrono::steady_clock::time_point then) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(then - std::chrono::steady_clock::now()).count();
+  return left > 0 ? static_cast<int>(left) : 0;
+}
+
+// Waits until something can be read or accepted. False: see errno, ETIMEDOUT if nothing came.
+inline bool wait_for(int socket, std::chrono::steady_clock::time_point deadline) {
+  for (;;) {
+    pollfd readable = {socket, POLLIN, 0};
+    const int ready = poll(&readable, 1, milliseconds_until(deadline));
+    if (ready > 0) return true;
+    if (ready == 0) errno = ETIMEDOUT;
+    if (ready == 0 || errno != EINTR) return false;
+  }
+}
+
 // What a descriptor travels with: a mark, by which the receiver knows the message, and the size of the memory, which
 // the descriptor does not tell.
 struct FdMessage {
@@ -48,8 +65,7 @@ inline bool send_fd(int socket, int fd, uint64_t size) {
 // than one whole message with one descriptor, or another thread took the last that was free: then close the socket.
 // Threads: yes, each with a socket of its own.
 inline int receive_fd(int socket, uint64_t* size, int milliseconds) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(milliseconds);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
   FdMessage content;
   iovec data = {&content, sizeof content};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))];  // first those of SO_PASSCRED
@@ -58,21 +74,13 @@ inline int receive_fd(int socket, uint64_t* size, int milliseconds) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  ssize_t bytes = -1;
+  ssize_t bytes;
   do {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd readable = {socket, POLLIN, 0};
-    const int ready = poll(&readable, 1, left > 0 ? static_cast<int>(left) : 0);
-    if (ready == 0) {
-      errno = ETIMEDOUT;
-      return -1;
-    }
-    if (ready > 0) {
-      const int spare = fcntl(socket, F_DUPFD_CLOEXEC, 0);  // without a free one Linux would drop the message's
-      if (spare < 0) return -1;
-      close(spare);
-      bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    }
+    if (!wait_for(socket, deadline)) return -1;
+    const int spare = fcntl(socket, F_DUPFD_CLOEXEC, 0);  // without a free one Linux would drop the message's
+    if (spare < 0) return -1;
+    close(spare);
+    bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   } while (bytes < 0 && (errno == EINTR || errno == EAGAIN));
   if (bytes < 0) return -1;
   int fd = -1, count = 0;

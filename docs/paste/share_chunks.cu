@@ -27,14 +27,10 @@ inline bool send_message(int socket, const ChunkMessage& message) {  // there is
 
 inline bool receive_message(int socket, ChunkMessage* message, int milliseconds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-  ssize_t bytes = -1;
+  ssize_t bytes;
   do {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
-    pollfd readable = {socket, POLLIN, 0};
-    const int ready = poll(&readable, 1, left > 0 ? static_cast<int>(left) : 0);
-    if (ready == 0) errno = ETIMEDOUT;
-    if (ready == 0 || (ready < 0 && errno != EINTR)) return false;
-    if (ready > 0) bytes = recv(socket, message, sizeof *message, MSG_DONTWAIT | MSG_TRUNC);  // returns the real length
+    if (!wait_for(socket, deadline)) return false;
+    bytes = recv(socket, message, sizeof *message, MSG_DONTWAIT | MSG_TRUNC);  // returns the real length
   } while (bytes < 0 && (errno == EINTR || errno == EAGAIN));
   if (bytes >= 0) errno = bytes == 0 ? ECONNRESET : EPROTO;
   return bytes == sizeof *message && message->mark == ChunkMessage().mark;
