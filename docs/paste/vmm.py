@@ -27,6 +27,17 @@ def checked(call, *arguments):
     return values[0] if values else None
 
 
+def on_gpu(device):
+    """How the driver's calls are told of memory of this GPU, and of its right to read and write there."""
+    memory, access = driver.CUmemAllocationProp(), driver.CUmemAccessDesc()
+    memory.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+    memory.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    memory.location.id = device
+    access.location = memory.location
+    access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+    return memory, access
+
+
 class Buffer:
     """Memory of a GPU that grows without moving, at most to max_size bytes.
 
@@ -41,16 +52,9 @@ class Buffer:
     """
 
     def __init__(self, max_size, device=0, chunk=1):
-        properties = driver.CUmemAllocationProp()
-        properties.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
-        properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-        properties.location.id = device
+        self.memory, self.access = on_gpu(device)
         minimum = driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
-        granule = checked(driver.cuMemGetAllocationGranularity, properties, minimum)
-        self.memory = properties
-        self.access = driver.CUmemAccessDesc()
-        self.access.location = properties.location
-        self.access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        granule = checked(driver.cuMemGetAllocationGranularity, self.memory, minimum)
         self.chunk = -(-max(chunk, 1) // granule) * granule
         self.reserved = -(-max_size // self.chunk) * self.chunk
         self.size = 0

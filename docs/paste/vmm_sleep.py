@@ -2,7 +2,7 @@
 """Memory of a GPU that sleeps and wakes, from Python; vmm.py must be beside this file."""
 
 from cuda.bindings import driver
-from vmm import VmmError, checked
+from vmm import VmmError, checked, on_gpu
 
 ASLEEP, EMPTY, AWAKE = "asleep", "empty", "awake"  # empty: mapped, but the content is not back
 
@@ -31,14 +31,8 @@ class SleepingMemory:
     """
 
     def __init__(self, device=0):
-        its = driver.CUmemAllocationProp()
-        its.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
-        its.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-        its.location.id = device
-        self.memory, self.device, self.mappings = its, device, []
-        self.access = driver.CUmemAccessDesc()
-        self.access.location = its.location
-        self.access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        self.memory, self.access = on_gpu(device)
+        self.device, self.mappings = device, []
 
     def add(self, size, keep):
         """Takes addresses for one mapping more, of at least this size. keep: sleep copies the content to the host."""
