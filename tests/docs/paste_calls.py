@@ -6,10 +6,12 @@ end with status 1. Several processes count their calls together.
 """
 
 import collections
+import importlib.metadata
 import json
 import os
 import re
 import subprocess
+import sys
 
 # After these a reference stays which nobody can give back; cuda.core keeps one that has to be retained first.
 LOSES_A_HANDLE = {"cuMemRelease", "cuMemRetainAllocationHandle"}
@@ -20,6 +22,23 @@ def run(vmmsim, gpus, program, *options):
     command = [vmmsim, "--gpus", gpus, "--leaks", *options, *program]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, text=True, capture_output=True, timeout=120, check=False)
     return done.returncode, re.findall("^vmmsim: leak: .*", done.stderr, re.MULTILINE), done.stdout + done.stderr
+
+
+def expect_use(vmmsim, program):
+    """A program of Python with `use` says OK, and nothing else."""
+    command = [vmmsim, "--gpus", "1", "--leaks", *program, "use"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    if done.returncode or done.stdout != "OK\n" or done.stderr:
+        sys.exit(f"FAIL: status {done.returncode}\n{done.stdout}{done.stderr}")
+
+
+def need(*packages):
+    try:
+        for package in packages:
+            importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError as missing:
+        print(f"SKIP: this Python has no {missing.name}; ./test.sh --all fetches it (tests/requirements-python.txt)")
+        sys.exit(77)
 
 
 def is_of_paste(callers, program):

@@ -117,26 +117,24 @@ def once():
         sys.exit(str(failed[0]))
 
 
-def run_use(vmmsim, python):
-    program = python, "-B", str(pathlib.Path(__file__).resolve())
-    command = [vmmsim, "--gpus", "1", "--leaks", *program, "use"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-    if done.returncode or done.stdout != "OK\n" or done.stderr:
-        sys.exit(f"FAIL: status {done.returncode}\n{done.stdout}{done.stderr}")
-    return program
+def program_of(python):
+    return python, "-B", str(pathlib.Path(__file__).resolve())
 
 
 def run(vmmsim):
-    from tests.docs.paste_calls import fail_in_turn
+    from tests.docs.paste_calls import expect_use, fail_in_turn, need
     from tests.machines import scratch
 
-    program = run_use(vmmsim, sys.executable)
+    need("cuda-bindings", "cuda-core")
+    program = program_of(sys.executable)
+    expect_use(vmmsim, program)
     with scratch() as directory:
         fail_in_turn(vmmsim, "1", (*program, "once"), directory / "trace")
     print(f"with cuda-bindings {importlib.metadata.version('cuda-bindings')}")
 
 
 def run_newest(vmmsim):
+    from tests.docs.paste_calls import expect_use
     from tests.machines import Skip, need_index, scratch
 
     try:
@@ -158,22 +156,14 @@ def run_newest(vmmsim):
                 sys.exit(status)
         older = "cuda-core==1.0.1"
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", older], check=True)
-        run_use(vmmsim, python)
+        expect_use(vmmsim, program_of(python))
         print(f"with {older}")
 
 
 def main(first, *more):
     if first in ("use", "once"):
         return globals()[first]()
-    if more:
-        return run_newest(first)
-    try:
-        for package in "cuda-bindings", "cuda-core":
-            importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError as missing:
-        print(f"SKIP: this Python has no {missing.name}; ./test.sh --all fetches it (tests/requirements-python.txt)")
-        sys.exit(77)
-    return run(first)
+    return run_newest(first) if more else run(first)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ static int poll_or_alarm(pollfd* files, nfds_t count, int milliseconds) {
 #undef poll
 #undef getuid
 
-#include "../../common/check.h"
+#include "paste_test.h"
 
 #include <csignal>
 #include <filesystem>
@@ -35,11 +35,6 @@ using Clock = std::chrono::steady_clock;
 
 static double seconds_since(Clock::time_point began) {
   return std::chrono::duration<double>(Clock::now() - began).count();
-}
-static int descriptors() {
-  int count = 0;
-  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) count += !each.path().empty();
-  return count;
 }
 static bool has_gone(int socket) {
   char byte;

@@ -6,9 +6,7 @@ On a GPU, where those calls fail that the test refuses itself: paste_sleep_pytho
 without the packages, 1 otherwise.
 """
 
-import importlib.metadata
 import pathlib
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -158,27 +156,18 @@ def once():
 
 
 def run(vmmsim):
-    from tests.docs.paste_calls import fail_in_turn
+    from tests.docs.paste_calls import expect_use, fail_in_turn, need
     from tests.machines import scratch
 
+    need("cuda-bindings")
     program = sys.executable, "-B", str(pathlib.Path(__file__).resolve())
-    command = [vmmsim, "--gpus", "1", "--leaks", *program, "use"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-    if done.returncode or done.stdout != "OK\n" or done.stderr:
-        sys.exit(f"FAIL: status {done.returncode}\n{done.stdout}{done.stderr}")
+    expect_use(vmmsim, program)
     with scratch() as directory:
         fail_in_turn(vmmsim, "1", (*program, "once"), directory / "trace")
 
 
 def main(first):
-    if first in ("use", "once"):
-        return globals()[first]()
-    try:
-        importlib.metadata.version("cuda-bindings")
-    except importlib.metadata.PackageNotFoundError as missing:
-        print(f"SKIP: this Python has no {missing.name}; ./test.sh --all fetches it (tests/requirements-python.txt)")
-        sys.exit(77)
-    return run(first)
+    return globals()[first]() if first in ("use", "once") else run(first)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // docs/paste/sleep.cu at work: pointers and a captured graph over several sleeps, a kernel under way, a GPU that is
 // full, each call failing in each of several states. `once` is one life, for each of whose calls to fail.
-#include "../../common/check.h"
+#include "paste_test.h"
 
 #include <cstring>
 #include <string>
@@ -104,15 +104,6 @@ static unsigned load(CUdeviceptr address) {
 static void store(CUdeviceptr address, unsigned value) {
   CHECK(cudaMemcpy(pointer<unsigned>(address), &value, sizeof value, cudaMemcpyHostToDevice));
   CHECK(cudaDeviceSynchronize());
-}
-static void finish() {
-  CHECK(cudaGetLastError());
-  CHECK(cudaDeviceSynchronize());
-}
-static size_t free_memory() {
-  size_t available, total;
-  CHECK(cuMemGetInfo(&available, &total));
-  return available;
 }
 static void expect_all(const SleepingMemory& set, State state, const char* when) {
   for (const auto& each : set.mappings) EXPECT(each.state == state, "%s: state %d", when, each.state);

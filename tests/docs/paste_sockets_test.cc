@@ -61,7 +61,7 @@ static bool fails() {
 #undef setsockopt
 #undef socket
 
-#include "../../common/check.h"
+#include "paste_test.h"
 
 constexpr int a_minute = 60000;  // for what comes sooner
 static std::string directory, path;
@@ -71,11 +71,6 @@ struct Quiet {  // while it lives no call fails, and none is counted
   Quiet() { failing = 0; }
   ~Quiet() { calls = counted, failing = turn; }
 };
-static int descriptors() {
-  int count = 0;
-  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) count += !each.path().empty();
-  return count;
-}
 static void drain(int listener) {
   for (int peer; (peer = accept4(listener, nullptr, nullptr, 0)) >= 0;) close(peer);
 }

@@ -3,6 +3,7 @@
 // what needs two is not run. Where there is no IMEX channel, fabric memory must be refused. Makes no multicast object,
 // but for: paste_test multicast
 #include "paste_failing_calls.h"
+#include "paste_test.h"
 
 #include <filesystem>
 #include <thread>
@@ -30,23 +31,9 @@ static int load(CUdeviceptr address) {
   return value;
 }
 static void store(CUdeviceptr address, int value) { CHECK(cuMemcpyHtoD(address, &value, sizeof value)); }
-static void finish() {
-  CHECK(cudaGetLastError());
-  CHECK(cudaDeviceSynchronize());
-}
-static size_t free_memory() {
-  size_t available, total;
-  CHECK(cuMemGetInfo(&available, &total));
-  return available;
-}
 static CUresult let_go(CUmemGenericAllocationHandle handle) {  // no call of a snippet
   --handles;
   return cuMemRelease(handle);
-}
-static int descriptors() {
-  int count = 0;
-  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) count += !each.path().empty();
-  return count;
 }
 
 // Makes something and undoes it, with each call of both failing in turn. What fails leaves nothing behind; an undo that
