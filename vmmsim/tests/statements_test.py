@@ -226,12 +226,44 @@ def test_a_refusal_that_is_answered_leads_to_the_answer():
     for result, second, callers in (
         (value, {}, like),  # the very same arguments: what has changed is elsewhere
         (value, elsewhere, like),  # another call altogether
+        (value, {"handle": "0x9", "ptr": hex(BASE + 4 * MIB)}, like),  # the same function, for other memory elsewhere
         (value, {"size": 2 * MIB}, "program+0x20"),  # of another function
         ("CUDA_ERROR_OUT_OF_MEMORY", {"size": 2 * MIB}, like),  # it did lack something
     ):
         found = asked_twice(result, second, callers)
         assert "; 1 refusal at step 3;" in told(found)
         assert found.overview.opens_at() == 3
+
+
+def test_an_answer_is_for_the_same_thing():
+    """Of memory that has no name yet: as much of the same place, and at once; if the way alone is refused, any."""
+    value, way = "CUDA_ERROR_INVALID_VALUE", "CUDA_ERROR_NOT_SUPPORTED"
+    for result, its_size, types, does, is_answered in (
+        (way, 2, 1, None, True),
+        (way, 4, 1, None, True),
+        (way, 4, 8, None, False),  # the same way
+        (value, 2, 1, None, True),
+        (value, 4, 1, None, False),  # more: another chunk
+        (value, 2, 1, Writer.launch, False),  # the program went on without it
+    ):
+        writer = Writer()
+        location = {"type": "CU_MEM_LOCATION_TYPE_DEVICE", "id": 0}
+        prop = {"type": "CU_MEM_ALLOCATION_TYPE_PINNED", "requestedHandleTypes": 8, "location": location}
+        asked = {"handle": "0x1", "size": 2 * MIB, "prop": prop, "flags": "0x0"}
+        writer.call("cuMemCreate", asked, result=result, callers=["program+0x10"])
+        if does:
+            does(writer)
+        writer.create(its_size * MIB, callers=["program+0x10"])
+        writer.lines[-1]["arguments"]["prop"]["requestedHandleTypes"] = types
+        overview = steps(writer.recording()).overview
+        assert (list(overview.answered), overview.unanswered) == (([1], []) if is_answered else ([], [1]))
+    writer = Writer()  # of two handles, both
+    for memory, result in ("0x7", value), ("0x8", "CUDA_SUCCESS"):
+        arguments = {"mcHandle": "0x5", "memHandle": memory, "mcOffset": 0, "memOffset": 0, "size": 2 * MIB}
+        writer.call("cuMulticastBindMem", arguments, result=result, callers=["program+0x10"])
+    assert steps(writer.recording()).overview.unanswered == [1]
+    writer.lines[1]["arguments"] |= {"memHandle": "0x7", "memOffset": 2 * MIB}
+    assert list(steps(writer.recording()).overview.answered) == [1]
 
 
 def test_what_libraries_ask_for_again_is_no_error():

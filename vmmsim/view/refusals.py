@@ -2,6 +2,9 @@
 """Refusals that are no failures: a library asks for the better thing first, and is content with the other.
 
 answered(recording) are {step: words}, inferred, of such calls; lacking(line) is what a refused call most likely lacked.
+The answer is for the same address, or else for the same handles. A call that names neither, such as cuMemCreate, is
+answered by the next that asks in another way, if nothing has been changed or launched between; and for as much of the
+same place, where a value was invalid.
 """
 
 import re
@@ -12,6 +15,9 @@ MAY_BE_PROBES = re.compile(r"(CUDA_ERROR_|cudaError)(NOT_?SUPPORTED|INVALID_?VAL
 IS_SO_ALREADY = re.compile(r"(CUDA_ERROR_|cudaError)PEER_?ACCESS_?ALREADY_?ENABLED", re.IGNORECASE)
 FABRIC = 8  # of CUmemAllocationHandleType
 SHORTLY, FRAMES = 16, 4  # so many calls later; so many of the innermost functions are compared
+PLACES = "ptr", "dptr", "devPtr", "memptr"  # what the call is to change: of a call that has it the rest matters less
+# What names neither memory nor addresses, and what says how something is to be done.
+WAYS = re.compile(r"(.*\.)?(h?stream|flags|addr|alignment|option|\w*HandleTypes?|allocFlags\..*)", re.IGNORECASE)
 
 
 def answered(recording):
@@ -23,12 +29,16 @@ def answer(recording, step, line):
         return already(recording, step, line)
     if not MAY_BE_PROBES.fullmatch(line["result"]):
         return ""
+    has_acted = False  # since then
     for number, again in enumerate(recording.lines[step : step + SHORTLY], step + 1):
-        if all(again[member] == line[member] for member in ("pid", "thread", "call")):
+        if any(again[member] != line[member] for member in ("pid", "thread")):
+            continue
+        if again["call"] == line["call"]:
             is_same_caller = functions(recording, line) & functions(recording, again)
-            is_answer = again["result"] in SUCCESS and is_same_caller and is_like(line, again)
+            is_answer = again["result"] in SUCCESS and is_same_caller and is_for_the_same(line, again, has_acted)
             how = "(inferred: the same caller asks again with other arguments)"
             return f"Refused, then done otherwise in step {number} {how}." if is_answer else ""
+        has_acted |= bool(again["changes"]) or "Launch" in again["call"]
     return ""
 
 
@@ -41,12 +51,24 @@ def already(recording, step, line):
     return ""
 
 
-def is_like(one, other):
-    """Other arguments, but half of them or more are the same."""
-    ours, theirs = (dict(leaves(line["arguments"])) for line in (one, other))
-    names = (ours.keys() | theirs.keys()) - one["outputs"].keys() - other["outputs"].keys()
-    equal = sum(ours.get(name) == theirs.get(name) for name in names)
-    return len(names) / 2 <= equal < len(names)
+def is_for_the_same(one, other, has_acted):
+    """Other arguments, for the same thing."""
+    outputs = one["outputs"].keys() | other["outputs"].keys()
+    ours, theirs = ({key: its for key, its in leaves(line["arguments"]) if key not in outputs} for line in (one, other))
+    if ours == theirs or "Launch" in one["call"]:  # what has changed is elsewhere; another launch does other work
+        return False
+    named = {name: value for name, value in ours.items() if value.startswith("0x") and not WAYS.fullmatch(name)}
+    named = {name: value for name, value in named.items() if value != "0x0"}
+    if key := next((name for name in PLACES if name in named), None):
+        return theirs.get(key) == named[key]
+    if named:
+        return named.items() <= theirs.items()
+    ways, wanted = (
+        [{key: value for key, value in its.items() if bool(WAYS.fullmatch(key)) == is_way} for its in (ours, theirs)]
+        for is_way in (True, False)
+    )
+    is_of_value = re.search("INVALID_?VALUE", one["result"], re.IGNORECASE)  # else the way alone was refused
+    return not has_acted and ways[0] != ways[1] and (not is_of_value or wanted[0] == wanted[1])
 
 
 def leaves(value, name=""):
