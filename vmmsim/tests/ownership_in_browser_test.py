@@ -190,6 +190,34 @@ class TestOwnership(ViewTest):
         self.page.go_back()
         assert (self.step(), self.held()) == (8, left)
 
+    def test_who_is_gone_holds_nothing(self):
+        """What another process holds is that one's, whoever made it."""
+        writer = Writer(places={}, sources={})
+        handle, record = writer.create(2 * MIB)
+        for pid in 2, 3:
+            taken = writer.give(handle, record, 1, pid, identity="0x101")
+            writer.reserve(BASE, 2 * MIB, pid=pid)
+            writer.map(BASE, 2 * MIB, taken, pid=pid)
+            writer.access([(BASE, 2 * MIB)], pid=pid)
+        writer.call("vanished", {"signal": 9}, result="", pid=1)
+        writer.release(taken, pid=3)
+        writer.unmap(BASE, 2 * MIB, pid=3)
+        writer.create(4 * MIB, pid=3)
+        writer.called_at(lambda number: ("a.cu", 10, "main"))
+        file, _ = self.page_of(writer.recording(), "gone")
+        for step, words in (
+            (1, "process 1: a.cu:10 in main #1, cuMemCreate, step 1, mapped nowhere"),
+            (11, "process 1: a.cu:10 in main held by processes 1, 2, 3, #1, cuMemCreate, step 1"),
+            (12, "process 1, which is gone: a.cu:10 in main held by processes 2, 3, #1, cuMemCreate, step 1"),
+            (14, "process 1, which is gone: a.cu:10 in main held by process 2, #1, cuMemCreate, step 1"),
+        ):
+            self.at(f"#step={step},held", file)
+            assert [row[3] for row in self.rows("memory")] == [words]
+        self.at("#step=15,held", file)
+        assert self.rows("memory")[0][3].startswith("process 3: a.cu:10 in main #2, cuMemCreate, step 15")
+        self.button("Picture").click()
+        self.page.get_by_text("Across processes: process 2 may use 2 MiB of process 1, which is gone").wait_for()
+
     def test_headings_and_regions_are_accessible(self):
         self.at("#step=7,held")
         self.expect_accessible(BEST_PRACTICES, least=2)

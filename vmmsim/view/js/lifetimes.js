@@ -12,6 +12,24 @@ class Lifetimes {
     this.handles_of = by(this.handles, 1);
     this.bound_in = by(this.bindings, 0);
     this.known = { memory: new Map(), reservation: new Map() };  // of the picture before
+    this.last_of = new Map();  // by process: [its end, its next call: another program's, in the same process]...
+    for (const [index, { process, call }] of (this.steps ?? []).entries()) {
+      const ends = this.last_of.get(process) ?? [];
+      if (ends.length && !ends.at(-1)[1]) ends.at(-1)[1] = index + 1;
+      if (["exit", "vanished"].includes(call)) this.last_of.set(process, [...ends, [index + 1, 0]]);
+    }
+  }
+  process(nth, at) {  // in words
+    const is_gone = (this.last_of.get(nth) ?? []).some(([end, next]) => is_there(at, end, next));
+    return `process ${nth + 1}${is_gone ? ", which is gone" : ""}`;
+  }
+  // The processes that hold memory: by a handle, a descriptor or a mapping.
+  holders(nth, at) {
+    const its = [...(this.handles_of[nth] ?? []).map(([process, , born, died]) => [process, born, died]),
+      ...this.descriptors.filter(([, one]) => one == nth).map(([process, , , born, died]) => [process, born, died]),
+      ...(this.mapped_of[nth] ?? []).map(([room, , , , born, died]) => [this.reservations[room][0], born, died])];
+    const now = its.filter(([, ...life]) => is_there(at, ...life)).map(([process]) => process);
+    return [...new Set(now)].sort((one, other) => one - other);
   }
   // In which steps something happens to memory, or to a reservation and what is mapped in it; in order.
   steps_of_memory(nth) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT-0
-// What is held in a step, and by which line of the program; a row opens into the lines that called that one, the last
-// of these into the allocations, those that are alike together. What a process had not given back when it ended is
-// listed in all steps after that, so the last step has all that was left. At last, who may use whose memory.
+// What is held in a step, by the line of the program that made it, and by which processes, if not by its own alone; a
+// row opens into the lines that called that one, the last of these into the allocations, those that are alike together.
+// What a process had not given back when it ended is listed in all steps after that, so the last step has all that was
+// left. At last, who may use whose memory.
 const held_kinds = {
   memory: "VMM memory", ordinary: "By cudaMalloc and the like", objects: "Multicast objects",
   handles: "Handles not released", descriptors: "Open descriptors", mappings: "Mappings", reservations: "Reservations",
@@ -41,7 +42,14 @@ class Ownership {
     const all = { memory: this.data.mapped_of, reservations: this.data.mapped_in }[kind]?.[number] ?? [];
     const mapped = now_of(all, until);
     yield { kind, size, device, born, ended: is_left ? died : 0, name, is_idle: kind == "memory" && !mapped.length,
-      mapped: sum(mapped.map(([, , length]) => length)) };
+      mapped: sum(mapped.map(([, , length]) => length)), held_by: this.held_by(kind, number, born, until) };
+  }
+  // Nothing of memory that only the process holds that has made it.
+  held_by(kind, number, born, at) {
+    if (this.data.processes < 2 || !["memory", "objects"].includes(kind)) return "";
+    const holders = this.data.holders(number, at), { process } = this.steps[born - 1];
+    if (!holders.length || (holders.length == 1 && holders[0] == process)) return "";
+    return `held by process${holders.length > 1 ? "es" : ""} ${holders.map((nth) => nth + 1).join(", ")}`;
   }
 
   parts() {
@@ -83,9 +91,9 @@ class Ownership {
     return make("details", { "data-kind": kind }, make("summary", {}, words));
   }
   table(kind, things) {
-    const key_of = (thing) => [of_device(thing), this.owner(thing.born), this.steps[thing.born - 1].call,
-      this.library(thing)].join("\n");
-    const rows = this.rows(things, key_of, (its) => this.row(its, 0, this.owner(its[0].born)));
+    const key_of = (thing) => [of_device(thing), this.owner(thing), this.steps[thing.born - 1].call,
+      this.library(thing), thing.held_by].join("\n");
+    const rows = this.rows(things, key_of, (its) => this.row(its, 0, this.owner(its[0])));
     if (rows.length == 1 && this.next_split(things, 0) >= 0) rows.push(...this.open(rows[0], things, 0));
     const table = make("table", { "aria-label": held_kinds[kind] }, make("tbody", {}, ...rows));
     return [...this.by_library(kind, things), table];
@@ -104,9 +112,10 @@ class Ownership {
     const idle = things.filter(({ is_idle }) => is_idle), bytes = sum(idle.map(({ size }) => size));
     return !idle.length ? "" : `, ${idle.length < things.length ? `${size_text(bytes)} of it ` : ""}mapped nowhere`;
   }
-  owner(step) {
-    const { process, owner } = this.steps[step - 1], [library, own] = parts_of_owner(this.data.owners[owner]);
-    return (this.data.processes > 1 ? `process ${process + 1}: ` : "") + own + (library ? ", in other threads" : "");
+  owner({ born, ended }) {
+    const { process, owner } = this.steps[born - 1], [library, own] = parts_of_owner(this.data.owners[owner]);
+    const whose = this.data.processes > 1 ? `${this.data.process(process, ended ? ended - 1 : this.at)}: ` : "";
+    return whose + own + (library ? ", in other threads" : "");
   }
   // Which made the call, if that is not the program itself.
   library({ born }) {
@@ -141,7 +150,8 @@ class Ownership {
     const may_open = its.length > 1, call = this.steps[from - 1].call;
     const library = depth ? "" : this.library(its[0]), are_equal = its.every((one) => one.size == its[0].size);
     const name = may_open ? size && are_equal && `${its.length} × ${size_text(its[0].size)}` : its[0].name;
-    const told = [library && `in ${library}`, name != words && name, words != call && call, when].filter(Boolean);
+    const told = [!depth && its[0].held_by, library && `in ${library}`, name != words && name, words != call && call,
+      when].filter(Boolean);
     const { kind, device, is_idle } = its[0], swatch = make("i", { class: `vmm-swatch vmm-${is_idle ? "idle"
       : { memory: "mapped", ordinary: "ordinary" }[kind] ?? "none"}` });
     swatch.style.setProperty("--vmm-fill", `var(--vmm-gpu${Math.max(device, 0) % 8})`);

@@ -19,14 +19,14 @@ function uses(lives, at) {
     return [who, whose, numbers.length, sum(numbers.map((nth) => lives.memory[nth - 1][0]))];
   }).sort((one, other) => other[3] - one[3]));
 }
-const nouns = [["GPU", (nth) => `GPU ${nth}`], ["process", (nth) => `process ${nth + 1}`]];
+const nouns = [["GPU", (nth) => `GPU ${nth}`], ["process", (nth, lives, at) => lives.process(nth, at)]];
 
 // What crosses, in a line each: GPU 0 may use 36 MiB of GPU 1.
 function crossings(lives, at) {
   return uses(lives, at).flatMap((all, kind) => {
     const [noun, name] = nouns[kind], others = all.filter(([who, whose]) => who != whose && (kind || whose >= 0));
     const words = others.slice(0, 3).map(([who, whose, , bytes]) =>
-      `${name(who)} may use ${size_text(bytes)} of ${name(whose)}`);
+      `${name(who, lives, at)} may use ${size_text(bytes)} of ${name(whose, lives, at)}`);
     const more = others.length > 3 ? ` and ${others.length - 3} more` : "";
     return others.length ? [`Across ${noun}${kind ? "es" : "s"}: ${words.join(", ")}${more}`] : [];
   });
@@ -38,7 +38,7 @@ function tables_of_uses(lives, at) {
     const [noun, name] = nouns[kind], in_order = (some) => [...new Set(some)].sort((one, other) => one - other);
     const who = in_order(all.map(([one]) => one)), whose = in_order(all.map(([, one]) => one));
     if (who.length < 2 && whose.length < 2) return [];
-    const called = (nth) => nth < 0 ? "elsewhere" : name(nth);
+    const called = (nth) => nth < 0 ? "elsewhere" : name(nth, lives, at);
     const cell = (row, column) => {
       const [, , count, bytes] = all.find(([one, other]) => one == row && other == column) ?? [0, 0, 0, 0];
       return make("td", { class: row == column ? "vmm-own" : "" }, count ? `${size_text(bytes)} in ${count}` : "–");
