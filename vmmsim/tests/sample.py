@@ -179,11 +179,10 @@ class Writer:
     def release(self, handle, **other):
         self.call("cuMemRelease", {"handle": handle}, {}, {"kind": "release", "handle": handle}, **other)
 
-    def allocate(self, address, size, gpu=0, call="cudaMalloc", **other):
+    def allocate(self, address, size, gpu=0, call="cudaMalloc", stream=None, **other):
         change = {"kind": "allocate", "address": hex(address), "size": size, "device": gpu, "shared": False}
-        self.call(
-            call, {"devPtr": "0x1", "size": size}, {"devPtr": hex(address)}, change, result="cudaSuccess", **other
-        )
+        arguments = {"devPtr": "0x1", "size": size} | ({"hStream": stream} if stream else {})
+        self.call(call, arguments, {"devPtr": hex(address)}, change, result="cudaSuccess", **other)
 
     def deallocate(self, address, **other):
         change = {"kind": "free", "address": hex(address)}

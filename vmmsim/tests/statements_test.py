@@ -205,6 +205,42 @@ def test_launches_of_one_template():
     assert [step.brief for step in steps(writer.recording())] == ["at::each<4>", "at::each<2>"]
 
 
+def test_what_is_captured_is_no_launch():
+    """It has its own count, also in a stream that joins the capture; of a graph the kernels are counted, not the first
+    one's name told; and what goes with the graph is said."""
+    one, other, event = "0x5510", "0x5520", {"event": "0x77"}
+    writer = Writer()
+    writer.launch(one)
+    writer.call("cudaStreamBeginCapture", {"stream": one, "mode": 0}, result="cudaSuccess")
+    writer.launch(one)
+    writer.launch(other)  # which has nothing to do with it
+    writer.call("cudaEventRecord", {**event, "stream": one}, result="cudaSuccess")
+    writer.call("cudaStreamWaitEvent", {**event, "stream": other}, result="cudaSuccess")
+    writer.launch(other)
+    writer.allocate(0x1000, MIB, call="cudaMallocAsync", stream=one)
+    writer.call("cudaStreamEndCapture", {"stream": one, "pGraph": "0x1"}, result="cudaSuccess")
+    writer.launch(other)
+    writer.call("cudaGraphLaunch", {"stream": one, "kernels": ["a()", "a()"]}, result="cudaSuccess")
+    writer.call("cudaGraphLaunch", {"stream": one, "kernels": ["a()"]}, result="cudaSuccess")
+    gone = {"kind": "free", "address": "0x1000"}
+    writer.call("cudaGraphDestroy", {"graph": "0x9"}, {}, gone, result="cudaSuccess")
+    writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress")
+    found = steps(writer.recording())
+    assert (found.overview.launches, found.overview.captured) == ([1, 4, 10, 11, 12], [3, 7])
+    assert "; 5 launches from step 1; 2 captured launches from step 3;" in told(found)
+    assert [step.number for step in found if step.is_captured] == [3, 5, 6, 7, 8]
+    nothing = "is captured, and does nothing now: a launch of the graph is to"
+    assert found[2].words.startswith(f"cudaLaunchKernel {nothing} launch the kernel kernel(int*)")
+    assert found[7].words.endswith(f"{nothing} allocate 1 MiB; it gives it at 0x1000, and counts from here on.")
+    briefs = ["captured kernel<<<1, 1>>>", "graph of 2 kernels", "graph of a"]
+    assert [found[nth].brief for nth in (2, 10, 11)] == briefs
+    assert found[12].words.endswith("succeeds. With it goes 1 MiB of cudaMallocAsync.")
+    writer.lines[10:12] = []
+    assert "launched in step 10 went wrong" in steps(writer.recording())[-1].words
+    writer.lines[9:10] = []
+    assert "launched in step 4 went wrong" in steps(writer.recording())[-1].words, "what is captured goes wrong"
+
+
 def asked_twice(result, second, caller):
     """The steps of a map of the half of an allocation, the third, and then of this call of cuMemMap."""
     writer = Writer()

@@ -17,11 +17,12 @@ FEW = 50  # calls between two of a kind that are told of together
 class Machine:
     """All processes. If it is not strict it takes a line that makes no sense as well as it can, and notes a doubt.
 
-    sources are those of imports.sources(), for a recording whose records do not tell of which memory an import is.
+    sources are those of imports.sources(), for a recording whose records do not tell of which memory an import is;
+    captured, of captures.captured(), are the lines whose calls do nothing yet.
     """
 
-    def __init__(self, strict: bool = True, sources: dict | None = None) -> None:
-        self.sources = sources or {}
+    def __init__(self, strict: bool = True, sources: dict | None = None, captured: "set[int] | None" = None) -> None:
+        self.sources, self.captured = sources or {}, captured or set()
         self.made_at: dict = {}  # memory by (process, order)
         self.at: tuple | None = None  # the (process, order) of the change that is made
         self.processes: dict[int, Process] = collections.defaultdict(Process)
@@ -60,7 +61,7 @@ class Machine:
         self.doubts = []
         self.demand(not validate_call(line), "a line has the documented members")
         self.lines += 1
-        if "Launch" in line["call"] and "HostFunc" not in line["call"]:
+        if "Launch" in line["call"] and "HostFunc" not in line["call"] and self.lines not in self.captured:
             self.launches[line["pid"], f"{line['call']} #{line['nth']}"] = self.lines, line
         process = self.processes[line["pid"]]
         process.has_ended, self.touched = False, {}

@@ -16,11 +16,11 @@ from vmmsim.view.words import RIGHTS, extents, is_refused, kernels_of
 LONGEST = 60
 
 
-def brief(line, since, name, apart):
+def brief(line, since, name, apart, is_captured=False):
     if is_refused(line):
         return line["result"]
     if is_launch(line):
-        return launched(line, apart)
+        return "captured " * is_captured + launched(line, apart)
     parts = list(dict.fromkeys(changes(since, lambda thing: name(thing.pid, thing))))
     parts = parts or list(dict.fromkeys(ordinary(line)))
     return ", ".join(parts[:2]) + (f" and {len(parts) - 2} more" if len(parts) > 2 else "")
@@ -72,8 +72,11 @@ def ordinary(line):
 
 
 def launched(line, apart):
-    name = (kernels_of(line) or ["a graph" * ("Graph" in line["call"])])[0]
-    name = bare(name)[:LONGEST] + apart.get(name, "")
+    names = kernels_of(line)
+    if "Graph" in line["call"] and len(names) != 1:
+        return f"graph of {len(names)} kernels" if names else "a graph"
+    name = names[0] if names else ""
+    name = "graph of " * ("Graph" in line["call"]) + bare(name)[:LONGEST] + apart.get(name, "")
     grid, block = (f"({size})" if " × " in size else size for size in extents(line["arguments"]))
     return name + (f"<<<{grid}, {block}>>>".replace(" × ", ",") if grid else "")
 

@@ -12,7 +12,7 @@ import collections
 import dataclasses
 import re
 
-from vmmsim.trace import imports
+from vmmsim.trace import captures, imports
 from vmmsim.trace.model import Machine
 from vmmsim.trace.recording import Recording
 from vmmsim.view.brief import brief, told_apart
@@ -36,7 +36,8 @@ class Step:
     explanation: str
     owner: str = ""  # the program's own line
     brief: str = ""  # what changed, for the list of calls
-    is_launch: bool = False
+    is_launch: bool = False  # of what runs
+    is_captured: bool = False  # it becomes a node of a graph, and does nothing now
     thread: int = 0  # of its process, in the order in which they call
     stream: int = 0  # the same, from 1; 0: the default one, or none
     led_there: tuple = ()  # places from which the function was called, and so on
@@ -51,7 +52,8 @@ class Steps(list):
     def __init__(self, recording):
         super().__init__()
         self.recording, lines = recording, recording.lines
-        self.machine = Machine(strict=False, sources=imports.sources(lines))
+        self.captured = captures.captured(lines)
+        self.machine = Machine(strict=False, sources=imports.sources(lines), captured=self.captured)
         self.devices = devices_of(lines)
         changing = {line["pid"] for line in lines if line["changes"]}
         self.nth = {pid: place for place, pid in enumerate(recording.processes())}
@@ -66,7 +68,7 @@ class Steps(list):
         self.lives, self.owners, self.callers = Lifetimes(self.name, self.nth), Owners(recording), Callers(recording)
         self.apart = told_apart(name for line in lines for name in kernels_of(line))
         self.answered = answered(recording)
-        self.overview = Overview(recording, self.answered)
+        self.overview = Overview(recording, self.answered, self.captured)
         self.extend(self.step(number, line) for number, line in enumerate(lines, 1))
         self.overview.lanes, self.overview.left = lanes(self.lives, self.devices), self.lives.left()
         if not recording.is_cut and not recording.about.get("status"):  # else it had no time to give it back
@@ -78,10 +80,11 @@ class Steps(list):
         self.machine.line(line)
         self.lives.note(number, line, since, self.machine)
         asked.fault_before, asked.own_of = self.overview.repeats.get(number, 0), self.owners.own
+        asked.is_captured = is_captured = number in self.captured
         if address := line.get("fault", {}).get("address"):
             self.faults[number] = [self.nth[line["pid"]], int(address, 16)]
         is_change = since.has_changed() or bool(line["changes"])
-        what, words = brief(line, since, self.name, self.apart), self.words(line, asked, number)
+        what, words = brief(line, since, self.name, self.apart, is_captured), self.words(line, asked, number)
         if asked.spoken:
             self.spoken[number] = self.lives.numbers(asked.spoken)
         self.machine.forget_since(since)
@@ -95,7 +98,8 @@ class Steps(list):
             kind="refused" if is_refused(line) else "changes" if is_change else "asks",
             explanation=line["explanation"],
             brief=what,
-            is_launch=is_launch(line),
+            is_launch=is_launch(line) and not is_captured,
+            is_captured=is_captured,
             thread=self.rank("thread", line, line["thread"]),
             stream=self.rank("stream", line, stream) + 1 if (stream := stream_of(line)) else 0,
             is_answered=number in self.answered,
@@ -148,8 +152,8 @@ def notes(recording):
 
 def stream_of(line):
     """None for the default streams, of which cudaStreamLegacy and cudaStreamPerThread are two."""
-    stream = line["arguments"].get("stream", line["arguments"].get("hStream"))
-    return stream if isinstance(stream, str) and stream not in ("0x0", "0x1", "0x2") else None
+    stream = captures.stream_of(line)
+    return stream if stream not in ("0x0", "0x1", "0x2") else None
 
 
 def cause(line):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """The whole of a recording at a glance: the memory of each GPU by step, and a line of what matters.
 
-    overview = Overview(recording, answered)    as refusals.answered() has it
+    overview = Overview(recording, answered, captured)    as refusals.answered() and captures.captured() have them
     overview.lanes = lanes(lives, devices)
     matters(overview, key)                      what stands above the steps
 
@@ -72,10 +72,11 @@ class Overview:
     left: tuple = {}, {}  # as lives.left() has it
     leaked = 0  # as lives.leaked() has it
 
-    def __init__(self, recording, answered):
+    def __init__(self, recording, answered, captured):
         lines = list(enumerate(recording.lines, 1))
         self.count, self.answered, self.ending = len(lines), answered, ending(recording)
-        self.launches = [step for step, line in lines if is_launch(line)]
+        self.launches = [step for step, line in lines if is_launch(line) and step not in captured]
+        self.captured = [step for step, line in lines if is_launch(line) and step in captured]
         self.vanished = [step for step, line in lines if line["call"] == "vanished"]
         refused = (step for step, line in lines if is_refused(line) and not is_fault(line))
         self.unanswered = [step for step in refused if step not in answered]
@@ -185,6 +186,7 @@ def matters(overview, key):
         (False, list(overview.repeats), *REPEATS),
         (False, list(overview.answered), "answered refusal", "answered refusals"),
         (False, overview.launches, "launch", "launches"),
+        (False, overview.captured, "captured launch", "captured launches"),
     ):
         if numbers:
             its = at_step(key, numbers, *nouns)

@@ -220,6 +220,8 @@ class Asked:
         self.blocks = list(self.process.blocks.values()) if is_end else []
         self.verb = self.rest = ""
         self.fault_before = 0  # the step of the fault that it answers again
+        self.is_captured = False  # it becomes a node of a graph
+        self.freed = self.freed_beside()
         self.own_of = lambda line: ""  # the program's own line behind a call, in words
         with contextlib.suppress(MissingField):  # its arguments are no such call's
             self.verb, _, self.rest = self.said(ASKED).partition(" ")
@@ -234,16 +236,35 @@ class Asked:
                 return getattr(process.mappings.at(self.number("ptr"))[1], "memory", None)
             return process.descriptors.get(self.number("fd"))
 
+    def freed_beside(self):
+        """Of a call that is not there to free: sizes of the ordinary memory that goes, by the call that gave it."""
+        if alike(self.line["call"]) == "cudaFree" or self.line["call"] in ENDS:
+            return {}
+        gone = (change.get("address") for change in self.line["changes"] if change.get("kind") == "free")
+        blocks = (self.process.blocks.get(number(address)) for address in gone)
+        sizes = collections.Counter()
+        for size, _, call in filter(None, blocks):
+            sizes[call] += size
+        return sizes
+
     def said(self, table):
         """What the table says of the call, or ""."""
         words = table.get(alike(self.line["call"]), "")
         return words if isinstance(words, str) else words(self)
 
     def words(self):
+        its = (f"{size_text(size)} of {call}" for call, size in self.freed.items())
+        return self.of_call() + (f" With it goes {' and '.join(its)}." if self.freed else "")
+
+    def of_call(self):
         line = self.line
         call, answer = line["call"], self.answer()
         if call in NO_CALLS:
             return answer
+        if self.is_captured:
+            asked = f": a launch of the graph is to {self.verb} {self.rest}" if self.verb else ""
+            given = f"; it {answer}, and counts from here on" if line["changes"] else ""
+            return f"{call} is captured, and does nothing now{asked}{given}."
         if not self.verb:
             shown = pairs(self.arguments, self.outputs)  # without the addresses of outputs
             return f"{call}{f' ({shown})' if shown else ''} {answer}{self.at_fault()}."

@@ -42,7 +42,7 @@ class List {
   }
   add_chips() {
     const kinds = { all: "All", changes: "✚ changes", errors: "✖ errors", answered: "↷ answered",
-      launches: "▸ launches" };
+      launches: "▸ launches", captured: "◇ captured" };
     for (const [kind, words] of Object.entries(kinds))
       if (kind == "all" || this.steps.some(is_kind[kind])) {
         const button = make_button(words, () => this.choose(this.chosen.kind = kind));

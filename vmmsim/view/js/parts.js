@@ -72,6 +72,6 @@ function parts_of_owner(owner) {
 
 const is_kind = { all: () => true, changes: (step) => step.kind == "changes",
   errors: (step) => step.kind == "refused" && !step.is_answered, answered: (step) => step.is_answered,
-  launches: (step) => step.is_launch };
-const mark_of = (step) =>
-  step.is_answered ? "↷" : step.kind == "refused" ? "✖" : step.kind == "changes" ? "✚" : step.is_launch ? "▸" : "";
+  launches: (step) => step.is_launch, captured: (step) => step.is_captured };
+const mark_of = (step) => step.is_answered ? "↷" : step.kind == "refused" ? "✖" : step.kind == "changes" ? "✚"
+  : step.is_launch ? "▸" : step.is_captured ? "◇" : "";
