@@ -5,8 +5,8 @@
 # DIRECTORY gets a file for each kind of measurement, and in output/ what each run printed. It takes about six minutes
 # on H200s. The tables beside this script have the rows of such files that a page shows.
 set -uo pipefail
-limits=${1:-}/../tests/docs/vmm_limits
-if [[ $# != 2 || ! -x $1/growth_cost || ! -x $limits || -n $(ls -A "$2" 2> /dev/null) ]]; then
+tests=${1:-}/../tests/docs
+if [[ $# != 2 || ! -x $1/growth_cost || ! -x $tests/two_gpus || -n $(ls -A "$2" 2> /dev/null) ]]; then
   echo "usage: docs/results/record.sh BIN DIRECTORY: BIN has the programs, and DIRECTORY must be empty or new" >&2
   exit 2
 fi
@@ -29,10 +29,10 @@ record() {
   rm -f "$out/run"
 }
 
-# record_limits FILE TABLE
-record_limits() {
-  if ! CUDA_VISIBLE_DEVICES=0 timeout 120 "$limits" "$2" > "$out/$1.csv"; then
-    echo "record.sh: vmm_limits $2 failed" >&2
+# record_table FILE GPUS PROGRAM TABLE
+record_table() {
+  if ! CUDA_VISIBLE_DEVICES=$2 timeout 120 "$tests/$3" "$4" > "$out/$1.csv"; then
+    echo "record.sh: $3 $4 failed" >&2
     mv "$out/$1.csv" "$out/output"
     failed=1
   fi
@@ -58,7 +58,12 @@ record growth_cost_1_gpu_32_gib $one growth_cost --final-mib 32768 --step-mib 10
 for step in 2 8 32 128 512 1024; do
   record growth_cost_1_gpu_steps $one growth_cost --final-mib 2048 --step-mib $step
 done
-record_limits calls_by_threads threads
-record_limits page_tables page_tables
-record_limits mappings mappings
+record_table calls_by_threads $one vmm_limits threads
+record_table page_tables $one vmm_limits page_tables
+record_table mappings $one vmm_limits mappings
+if [[ $count -gt 1 ]]; then
+  record_table first_share $two two_gpus first_share
+  record_table calls_by_gpus $two two_gpus calls
+  record_table rows_by_size $two two_gpus rows
+fi
 exit $failed
