@@ -105,7 +105,10 @@ inline CUresult receive_chunks(int socket, CUdeviceptr* address, size_t* size, i
     if (result == CUDA_SUCCESS && mapped == message.size) result = cuMemSetAccess(start, mapped, &access, 1);
     error = errno;
     answer.result = result;
-    send_message(socket, answer);  // an exporter that has gone is missed at the next chunk
+    if (!send_message(socket, answer) && result == CUDA_SUCCESS) {  // the exporter would take this for a failure
+      result = CUDA_ERROR_OPERATING_SYSTEM;
+      error = errno;
+    }
   } while (result == CUDA_SUCCESS && mapped < message.size);
   if (result == CUDA_SUCCESS) {
     *address = start;

@@ -90,8 +90,8 @@ static void allow_descriptors(int more) {
 
 // The other process: adds to what is there, dies as it is told to, and else says that it is done.
 static int importer(int socket, const std::string& dies) {
-  check::require_gpus(1);
-  CHECK(cudaSetDevice(0));
+  const int gpu = check::require_gpus(1) > 1 ? 1 : 0;  // where there are two, not the exporter's
+  CHECK(cudaSetDevice(gpu));
   CHECK(cudaFree(nullptr));
   CUdeviceptr address;
   size_t size;
@@ -105,7 +105,7 @@ static int importer(int socket, const std::string& dies) {
     raise(SIGKILL);
   }
   allow_descriptors(16);
-  CHECK(receive_chunks(socket, &address, &size, 0, patience));
+  CHECK(receive_chunks(socket, &address, &size, gpu, patience));
   add_to_all(address, size, 1000);
   EXPECT(send(socket, "", 1, 0) == 1, "%s", strerror(errno));
   char byte;
@@ -197,8 +197,10 @@ static void expect_refusal(const char* what, CUresult expected, int expected_err
 
 static void expect_no_other_exporter() {
   CUmemGenericAllocationHandle handle;
-  int fd;
+  CUmemGenericAllocationHandle both_chunks;
+  int fd, both_chunks_fd;
   CHECK(create_and_export(&handle, &fd, 2 * MiB, 0));
+  CHECK(create_and_export(&both_chunks, &both_chunks_fd, 4 * MiB, 0));
   ChunkMessage right;
   right.size = 4 * MiB;
   const auto head = [&](int to) { EXPECT(send_message(to, right), "not sent"); };
@@ -221,7 +223,9 @@ static void expect_no_other_exporter() {
   expect_refusal("the size alone", system, ECONNRESET, true, head);
   expect_refusal("the size, and silence", system, ETIMEDOUT, false, head);
   expect_refusal("the size twice", system, EPROTO, true, [&](int to) { head(to), head(to); });
-  expect_refusal("one chunk of two", system, ECONNRESET, true, [&](int to) { head(to), send_fd(to, fd, 2 * MiB); });
+  expect_refusal("one chunk of two", system, EPIPE, true, [&](int to) { head(to), send_fd(to, fd, 2 * MiB); });
+  expect_refusal("all chunks, and nobody for the last answer", system, EPIPE, true,
+                 [&](int to) { head(to), send_fd(to, both_chunks_fd, 4 * MiB); });
   expect_refusal("one of two, and silence", system, ETIMEDOUT, false,
                  [&](int to) { head(to), send_fd(to, fd, 2 * MiB); });
   expect_refusal("a chunk too large", CUDA_ERROR_INVALID_VALUE, 0, true,
@@ -229,8 +233,8 @@ static void expect_no_other_exporter() {
   expect_refusal("a chunk of no size", CUDA_ERROR_INVALID_VALUE, 0, true,
                  [&](int to) { head(to), send_fd(to, fd, 0); });
   expect_refusal("no memory", CUDA_ERROR_UNKNOWN, 0, true, [&](int to) { head(to), send_fd(to, to, 2 * MiB); });
-  close(fd);
-  CHECK(cuMemRelease(handle));
+  for (const int each : {fd, both_chunks_fd}) close(each);
+  for (const CUmemGenericAllocationHandle each : {handle, both_chunks}) CHECK(cuMemRelease(each));
 }
 
 // What the exporter cannot send, and an importer that answers otherwise.
