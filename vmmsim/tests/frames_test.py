@@ -57,9 +57,10 @@ def test_a_crowd_counts_each_once_and_shows_the_largest():
     above, _, below = texts(checked_steps(sample.crowd().recording(), most=20)[-1]).rpartition("GPU 0 ")
     assert "1 GiB #18 1 GiB #18" in above
     assert below == (  # 13, 100 and 27 of 140; and of 2784 MiB all
-        "2.72 GiB 58 MiB #5 handle 72 MiB #6 handle 62 MiB #11 handle 76 MiB #12 handle 66 MiB #17 handle "
-        "1 GiB #18 handle 56 MiB #22 handle 70 MiB #23 handle 60 MiB #28 handle 74 MiB #29 handle 64 MiB #34 handle "
-        "78 MiB #35 handle 68 MiB #40 handle 100 × 2 MiB #41–#140 handles … and 27 more, 756 MiB created, not mapped"
+        "2.72 GiB by VMM 58 MiB #5 handle 72 MiB #6 handle 62 MiB #11 handle 76 MiB #12 handle "
+        "66 MiB #17 handle 1 GiB #18 handle 56 MiB #22 handle 70 MiB #23 handle 60 MiB #28 handle 74 MiB #29 handle "
+        "64 MiB #34 handle 78 MiB #35 handle 68 MiB #40 handle 100 × 2 MiB #41–#140 handles … and 27 "
+        "more, 756 MiB created, not mapped"
     )
 
 

@@ -159,6 +159,8 @@ class TestOwnership(ViewTest):
         self.page.locator(".vmm-matters a", has_text="MiB at step").first.click()
         assert self.step() == 7
         memory = """
+        By the line that requested it of CUDA. An allocator, such as PyTorch's, may keep it or have passed it on to \
+other lines: that is not recorded.
         VMM memory: 9 MiB in 3, mapped nowhere
         By library: pool.so 5 MiB, the program itself 4 MiB.
         5 MiB 1 × GPU 0 process 1: a.cu:13 in main, in other threads in pool.so, #4, cuMemCreate, step 7, mapped nowhere
@@ -217,6 +219,38 @@ class TestOwnership(ViewTest):
         assert self.rows("memory")[0][3].startswith("process 3: a.cu:10 in main #2, cuMemCreate, step 15")
         self.button("Picture").click()
         self.page.get_by_text("Across processes: process 2 may use 2 MiB of process 1, which is gone").wait_for()
+
+    def test_what_is_no_memory_of_a_gpu_is_apart(self):
+        """What is managed, what another process has opened by IPC, and what the host has."""
+        writer = Writer()
+        writer.allocate(0x1000, 8 * MIB)
+        writer.allocate(0x2000, 8 * MIB, call="cudaIpcOpenMemHandle", pid=2)
+        writer.allocate(0x3000, 3 * MIB, gpu=-1, call="cudaMallocManaged")
+        writer.allocate(0x4000, MIB, gpu=-1, call="cudaMallocHost")
+        file, found = self.page_of(writer.recording(), "kinds")
+        assert found.overview.peak(0)[1].total == 8 * MIB
+        assert found.lives.left()[0] == {("ordinary", 0): 8 * MIB, ("managed", -1): 3 * MIB, ("ordinary", -1): MIB}
+        self.at("#step=4", file)
+        for text in (
+            "By cudaMalloc on GPU 0: 8 MiB in 1 allocation",
+            "Another process's by cudaMalloc: 8 MiB in 1 allocation",
+            "Managed: 3 MiB in 1 allocation",
+            "Page-locked on the host: 1 MiB in 1 allocation",
+        ):
+            expect(self.page.locator(".vmm-scroll").get_by_text(text)).to_be_visible()
+        label = self.page.locator(".vmm-lane > span").inner_text()
+        assert re.sub(r"\s+", " ", label) == "GPU 0 peak 8 MiB now 8 MiB"
+        assert (
+            "not counted: contexts, what pools keep free, managed mem" in self.page.locator(".vmm-legend").inner_text()
+        )
+        left = self.page.locator(".vmm-matters a").last
+        assert left.inner_text() == "8 MiB by cudaMalloc, 1 MiB of the host, 3 MiB managed"
+        left.click()
+        assert self.page.locator(".vmm-held summary").all_inner_texts() == [
+            "By cudaMalloc and the like: 9 MiB in 2 (GPU 0 8 MiB, host 1 MiB)",
+            "Managed memory: 3 MiB in 1",
+            "Another process's by cudaMalloc, opened here: 8 MiB in 1",
+        ]
 
     def test_headings_and_regions_are_accessible(self):
         self.at("#step=7,held")

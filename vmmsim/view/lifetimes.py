@@ -9,9 +9,8 @@ lives.packed()               for the script, which draws from it what there is i
 
 import collections
 
-from vmmsim.trace.checks import OF_MODULES
 from vmmsim.trace.entities import Mapping, Memory, Reservation
-from vmmsim.view.sizes import ORDINARY, VMM
+from vmmsim.view.sizes import IS_MANAGED, MANAGED, ORDINARY, OWN, VMM, kind_of_block
 from vmmsim.view.words import RIGHTS
 
 LONGEST = 5000  # events of one thing; more nobody reads
@@ -51,7 +50,7 @@ class Lifetimes:
             self.end("blocks", (pid, address), step)
             if block := machine.processes[pid].blocks.get(address):
                 size, device, call = block
-                its = [self.rank[pid], size, device, step, 0, int(call.startswith(OF_MODULES)), call]
+                its = [self.rank[pid], size, device, step, 0, kind_of_block(call), call]
                 self.begin("blocks", (pid, address), its)
         for pid, fd in since.descriptors:
             self.end("descriptors", (pid, fd), step)
@@ -165,16 +164,16 @@ class Lifetimes:
         return packed[2] == is_multicast and self.is_left(0 if len(came_and_went) % 2 else came_and_went[-1])
 
     def left_memory(self):
-        """Of each: (size, GPU, VMM or ORDINARY, the step that made it)."""
+        """Of each: (size, GPU, VMM, ORDINARY or MANAGED, the step that made it)."""
         for each in self.memory.values():
             if self.has_left(each):
                 yield each[0], each[1], VMM, each[4][0]
-        for _, size, device, born, died, is_of_module, _ in self.all["blocks"]:
-            if self.is_left(died) and not is_of_module:
-                yield size, device, ORDINARY, born
+        for _, size, device, born, died, kind, _ in self.all["blocks"]:
+            if self.is_left(died) and kind in (OWN, IS_MANAGED):
+                yield size, device, MANAGED if kind == IS_MANAGED else ORDINARY, born
 
     def left(self):
-        """{(VMM or ORDINARY, GPU): bytes}, and {what else: how many}. GPU -1 is the host, or not known."""
+        """{(VMM, ORDINARY or MANAGED, GPU): bytes}, and {what else: how many}. GPU -1 is the host, or not known."""
         sizes, others = collections.Counter(), collections.Counter()
         for size, device, kind, _ in self.left_memory():
             sizes[kind, device] += size

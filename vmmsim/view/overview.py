@@ -15,7 +15,7 @@ import typing
 
 from vmmsim.processes import signal_name
 from vmmsim.trace.line import ENDS
-from vmmsim.view.sizes import plural, size_text, sizes_text
+from vmmsim.view.sizes import OPENED, plural, size_text, sizes_text
 from vmmsim.view.words import alike, is_fault, is_refused
 
 
@@ -49,9 +49,10 @@ def lanes(lives, devices):
             is_there, count = is_there != (step in comes_and_goes), count + mapped[nth][step]
             kind = ("mapped" if count else "idle") if is_there else ""
             changes[device][step][kind] += size
-    for _, size, device, born, died, *_ in lives.all["blocks"]:
-        changes[device][born]["ordinary"] += size
-        changes[device][died]["ordinary"] -= size * bool(died)
+    for _, size, device, born, died, kind, _ in lives.all["blocks"]:
+        if kind != OPENED:  # which is there once, for the process that has allocated it
+            changes[device][born]["ordinary"] += size
+            changes[device][died]["ordinary"] -= size * bool(died)
     return {device: list(held(changes[device])) for device in devices}
 
 

@@ -2,9 +2,19 @@
 """Sizes and numbers of things, as pictures, words and pages say them."""
 
 import functools
+import re
+
+from vmmsim.trace.checks import OF_MODULES
 
 UNITS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
-VMM, ORDINARY = "", "ordinary"  # kinds of memory
+VMM, ORDINARY, MANAGED = "", "ordinary", "managed"  # kinds of memory
+OWN, OF_MODULE, OPENED, IS_MANAGED = range(4)  # kinds of what is no VMM: the third is another process's
+
+
+def kind_of_block(call):
+    if call.startswith(OF_MODULES):
+        return OF_MODULE
+    return OPENED if re.search("Ipc|Import", call) else IS_MANAGED if "Managed" in call else OWN
 
 
 @functools.cache
@@ -33,15 +43,16 @@ def size_and_bytes(size):
 
 
 def sizes_text(sizes, gpus_shown=2):
-    """18 MiB of GPU 0, 2 MiB of GPU 0 by cudaMalloc, 4 MiB of the host: of {(VMM or ORDINARY, GPU): bytes}."""
+    """18 MiB of GPU 0, 2 MiB of GPU 0 by cudaMalloc, 4 MiB of the host, 1 MiB managed: of {(kind, GPU): bytes}."""
     gpus, told = sorted({device for _, device in sizes if device >= 0}), []
     groups = [([gpu], f" of GPU {gpu}" * (gpus_shown > 1)) for gpu in gpus]
     for some, where in groups if len(gpus) <= 4 else [(gpus, f" of {len(gpus)} GPUs")]:
         for kind, how in (VMM, ""), (ORDINARY, " by cudaMalloc"):
             if size := sum(sizes[kind, device] for device in some):
                 told.append(size_text(size) + where + how)
-    host = sizes[VMM, -1] + sizes[ORDINARY, -1]
-    return ", ".join([*told, *[f"{size_text(host)} of the host"] * bool(host)])
+    host, managed = sizes[VMM, -1] + sizes[ORDINARY, -1], sizes[MANAGED, -1]
+    told += [f"{size_text(host)} of the host"] * bool(host) + [f"{size_text(managed)} managed"] * bool(managed)
+    return ", ".join(told)
 
 
 def plural(count: int, noun: str) -> str:

@@ -14,10 +14,21 @@ import functools
 import re
 
 from vmmsim.processes import signal_name
-from vmmsim.trace.checks import OF_MODULES
 from vmmsim.trace.line import ENDS, NO_CALLS, SUCCESS, number
 from vmmsim.trace.recording import short
-from vmmsim.view.sizes import ORDINARY, VMM, exact_size, plural, size_and_bytes, size_text, sizes_text
+from vmmsim.view.sizes import (
+    IS_MANAGED,
+    MANAGED,
+    ORDINARY,
+    OWN,
+    VMM,
+    exact_size,
+    kind_of_block,
+    plural,
+    size_and_bytes,
+    size_text,
+    sizes_text,
+)
 
 NOT_YET = "CUDA_ERROR_NOT_READY", "cudaErrorNotReady"  # an answer, and no refusal
 LAST_ERRORS = "cudaGetLastError", "cudaPeekAtLastError"
@@ -495,7 +506,8 @@ class Asked:
             if not memory.look().is_there and not memory.is_multicast:
                 sizes[VMM, memory.device] += memory.size
         for size, device, call in self.blocks:
-            sizes[ORDINARY, device] += 0 if call.startswith(OF_MODULES) else size
+            kind = kind_of_block(call)
+            sizes[MANAGED if kind == IS_MANAGED else ORDINARY, device] += size if kind in (OWN, IS_MANAGED) else 0
         return f": {sizes_text(+sizes)}" if +sizes else ""
 
     # --- Ordinary memory

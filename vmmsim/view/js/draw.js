@@ -24,7 +24,8 @@ function draw(lives, { to, from = to - 1, ...options }) {
 function draw_scene(scene, { width = WIDTH, tallest = TALLEST, title = "", calls = [] }) {
   const { lives, to } = scene, fault = lives.faults?.[to] ?? null;
   const tooltips = title ? null : new TooltipWriter(lives, scene), active = lives.steps?.[to - 1].process;
-  const ordinary = new Set(lives.blocks.filter(([, , , born, died]) => is_there(to, born, died)).map((one) => one[2]));
+  const ordinary = new Set(lives.blocks.filter(([, , , born, died, kind]) => kind != OPENED && is_there(to, born, died))
+    .map((one) => one[2]));
   const options = { width, tooltips, fault, ordinary, extras: tooltips?.extras() ?? [], title, calls };
   return drawn_with_arrows(scene, options) ?? drawn_in_rows(new Aggregator(scene, active, fault), tallest, options);
 }

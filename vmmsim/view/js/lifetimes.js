@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // What there is in a step, of the lives of all things, as lifetimes.py has packed them.
+const OWN = 0, OF_MODULE = 1, OPENED = 2, MANAGED = 3;  // kinds of ordinary memory, as there
 const steps_of_mapping = ([, , , , born, died, granted]) => [born, died, ...granted.map(([step]) => step)];
 
 class Lifetimes {
@@ -79,7 +80,8 @@ class Lifetimes {
     const told = this.lanes.map(([gpu, changes]) => {
       const comes = this.memory.filter((its) => its && its[1] == gpu && !its[2])
         .flatMap(([size, , , , steps]) => steps.map((step, nth) => [step, size, nth % 2]));
-      for (const [, size, its, born, died] of this.blocks) if (its == gpu) comes.push([born, size, 0], [died, size, 1]);
+      for (const [, size, its, born, died, kind] of this.blocks)
+        if (its == gpu && kind != OPENED) comes.push([born, size, 0], [died, size, 1]);
       const sizes = (goes) => comes.filter(is_in).flatMap(([, size, its]) => its == goes ? [size] : []);
       const text = (all, did) => all.length ? `${did} ${size_text(sum(all))} in ${all.length}, ` : "";
       const held = [last_of(changes, from), ...changes.filter(is_in)].map(([step, ...its]) => [sum(its), step]);

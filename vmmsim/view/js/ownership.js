@@ -4,9 +4,15 @@
 // What a process had not given back when it ended is listed in all steps after that, so the last step has all that was
 // left. At last, who may use whose memory.
 const held_kinds = {
-  memory: "VMM memory", ordinary: "By cudaMalloc and the like", objects: "Multicast objects",
+  memory: "VMM memory", ordinary: "By cudaMalloc and the like", managed: "Managed memory",
+  opened: "Another process's by cudaMalloc, opened here", objects: "Multicast objects",
   handles: "Handles not released", descriptors: "Open descriptors", mappings: "Mappings", reservations: "Reservations",
   modules: "For __device__ variables: goes with the program" };
+const kinds_of_block = { [OWN]: "ordinary", [OPENED]: "opened", [MANAGED]: "managed" };
+const is_memory = (kind) => /^(memory|ordinary|managed)$/.test(kind);
+
+const of_requests = "By the line that requested it of CUDA. An allocator, such as PyTorch's, may keep it or have passed "
+  + "it on to other lines: that is not recorded.";
 
 class Ownership {
   constructor(data, key, at) {
@@ -23,8 +29,8 @@ class Ownership {
       const born = steps[nth - nth % 2], died = nth % 2 ? steps[nth] : 0;
       if (nth >= 0) yield* this.thing(kind, size, device, born, died, `#${index + 1}`, index + 1);
     }
-    for (const [, size, device, born, died, is_of_module] of blocks)
-      if (!is_of_module) yield* this.thing("ordinary", size, device, born, died);
+    for (const [, size, device, born, died, kind] of blocks)
+      if (kind != OF_MODULE) yield* this.thing(kinds_of_block[kind], size, device, born, died);
       else if (!died || died > this.at) yield* this.thing("modules", size, device, born, 0);
     const device_of = (nth) => memory[nth - 1]?.[1] ?? -1;
     for (const [, nth, born, died] of handles) yield* this.thing("handles", 0, device_of(nth), born, died, `#${nth}`);
@@ -57,8 +63,10 @@ class Ownership {
     if (!groups.some(([ended]) => !ended) && (this.at < this.steps.length || !groups.length)) groups.unshift([0, []]);
     const heading = document.querySelector("body.vmm-alone, body.vmm-two") ? "h2" : "h3";  // or in a page of the book
     const uses = tables_of_uses(this.data, this.at), words = "Who may use whose memory, in how many allocations";
-    return [...groups.flatMap(([ended, things]) => [
-      make(heading, {}, this.title(ended)), ...things.length ? this.tables(things) : [make("p", {}, "Nothing.")]]),
+    const first = groups.find(([, things]) => things.some(({ kind }) => is_memory(kind)));
+    return [...groups.flatMap((group) => [make(heading, {}, this.title(group[0])),
+      ...group == first ? [make("p", {}, of_requests)] : [],
+      ...group[1].length ? this.tables(group[1]) : [make("p", {}, "Nothing.")]]),
     ...uses.length ? [make("details", { "data-kind": "uses" }, make("summary", {}, words), ...uses)] : []];
   }
   title(ended) {
@@ -68,7 +76,7 @@ class Ownership {
   }
   // Memory first. What keeps it there, and addresses, are folded unless they are all there is.
   tables(things) {
-    const by_kind = new Map(grouped(things, ({ kind }) => kind)), is_memory = (kind) => /memory|ordinary/.test(kind);
+    const by_kind = new Map(grouped(things, ({ kind }) => kind));
     const has_memory = [...by_kind.keys()].some(is_memory);
     return Object.keys(held_kinds).filter((kind) => by_kind.has(kind)).map((kind) => {
       const fold = this.fold(kind, by_kind.get(kind)), fill = () => fold.append(...this.table(kind, by_kind.get(kind)));
@@ -123,7 +131,7 @@ class Ownership {
   }
   // How much memory each library has asked for, the most first.
   by_library(kind, things) {
-    if (!/memory|ordinary/.test(kind) || !things.some((thing) => this.library(thing))) return [];
+    if (!is_memory(kind) || !things.some((thing) => this.library(thing))) return [];
     const its = grouped(things, (thing) => this.library(thing))
       .map(([library, all]) => [sum(all.map(({ size }) => size)), library || "the program itself"]);
     const words = its.sort(([one], [other]) => other - one).map(([size, name]) => `${name} ${size_text(size)}`);
@@ -190,4 +198,4 @@ class Ownership {
   }
 }
 const of_device = ({ device, kind }) =>
-  device == null ? "" : device >= 0 ? `GPU ${device}` : kind == "ordinary" ? "host" : "elsewhere";
+  device == null || kind == "managed" ? "" : device >= 0 ? `GPU ${device}` : kind == "ordinary" ? "host" : "elsewhere";

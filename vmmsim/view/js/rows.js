@@ -95,6 +95,7 @@ class RowDrawing extends Drawing {
     this.rect(MARGIN, y, this.free, height, "vmm-panel");
     this.text(MARGIN + 8, y + 20, name, `vmm-left ${width_of(name) < LABEL - 8 ? "vmm-bold" : "vmm-small"}`);
     this.text(MARGIN + 8, y + 36, size_text(bytes), "vmm-left vmm-small");
+    this.text(MARGIN + 8, y + 51, "by VMM", "vmm-left vmm-small");  // what the timeline counts is more
     let top = y + 10;
     rows.forEach((row, index) => {
       let x = MARGIN + LABEL;

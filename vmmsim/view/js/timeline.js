@@ -47,7 +47,7 @@ class Timeline {
   }
   rows_of_memory(peaks) {
     return this.data.lanes.map(([gpu, changes], index) => this.row("lane",
-      [make("b", {}, `GPU ${gpu}`), ` ${size_text(peaks[index][0])}`, make("small")],
+      [make("b", {}, `GPU ${gpu}`), ` peak ${size_text(peaks[index][0])}`, make("small")],
       () => this.lane(changes, this.peaks[index]),
       { "data-gpu": gpu, style: `--vmm-fill:var(--vmm-gpu${gpu % 8})` }));
   }
@@ -264,10 +264,10 @@ class Timeline {
     const all = Object.entries(kinds_of_memory).filter((_, nth) => has(nth)).map((each) => of(...each));
     for (const each of all) each.style.setProperty("--vmm-fill", `var(--vmm-gpu${lanes[0][0] % 8})`);
     all.push(of("peak", "peak"));
-    if (this.element.dataset.of) return all;
-    if (steps.some(is_kind.launches)) all.push(of("launch", "launch"));
-    if (steps.some(is_kind.errors)) all.push(of("wrong", "error"));
-    return all;
+    const has_calls = !this.element.dataset.of;
+    if (has_calls && steps.some(is_kind.launches)) all.push(of("launch", "launch"));
+    if (has_calls && steps.some(is_kind.errors)) all.push(of("wrong", "error"));
+    return [...all, make("span", {}, "not counted: contexts, what pools keep free, managed memory")];
   }
   add_events() {
     const { over, slider } = this;

@@ -75,12 +75,14 @@ class TooltipWriter {
   extras() {
     const { data: { blocks, peers }, scene } = this;
     const has_changed = (all) => all.some(([, , , born, died]) => [NEW, GONE].includes(scene.status(born, died)));
-    const ordinary = grouped(blocks, (block) => block[2]).sort(([one], [other]) => one - other)
+    const key_of = ([, , device, , , kind]) => kind == OPENED || kind == MANAGED ? kind - 100 : device;
+    const ordinary = grouped(blocks, key_of).sort(([one], [other]) => one - other)
       .flatMap(([device, its]) => {
         const now = its.filter(([, , , born, died]) => is_there(scene.to, born, died)), is_changed = has_changed(its);
         if (!now.length && !is_changed) return [];
         const size = size_text(sum(now.map(([, bytes]) => bytes))), count = plural(now.length, "allocation");
-        const where = device < 0 ? "Page-locked on the host" : `By cudaMalloc on GPU ${device}`;
+        const where = { [OPENED - 100]: "Another process's by cudaMalloc", [MANAGED - 100]: "Managed",
+          "-1": "Page-locked on the host" }[device] ?? `By cudaMalloc on GPU ${device}`;
         return [{ text: `${where}: ${now.length ? `${size} in ${count}` : "none any more"}`,
           status: is_changed ? NEW : KEPT, unfold: now.length ? "ordinary" : "" }];
       });
