@@ -155,7 +155,7 @@ int main() {
 
   step("[4] Let the GPUs wait for each other");
   load_meet(gpus);
-  for (int layer = 0, arrivals = 0; layer < 2; ++layer, arrivals += 2 * gpus)
+  for (int layer = 0, arrivals = 0; layer < 2; ++layer, arrivals += 2 * gpus) {
     for (int gpu = 0; gpu < gpus; ++gpu) {
       CHECK(cudaSetDevice(gpu));
       if (layer == 0) fill<<<blocks, threads>>>(own[gpu]->in, elements, 10 * (gpu + 1));
@@ -165,6 +165,7 @@ int main() {
       meet<<<1, 1>>>(own[gpu], mc[gpu], arrivals + 2 * gpus);  // now all have loaded, and stored their sums
       CHECK(cudaGetLastError());
     }
+  }
   wait_for_all(gpus);
   expect_sums(own, gpus * 10 * first, gpus * gpus);
   say("out[0] is %d on every GPU after two layers, and the host waited once", gpus * 10 * first);

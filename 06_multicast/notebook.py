@@ -24,21 +24,25 @@ f"a replica takes {4 * (2 * n + 1)} bytes: {size >> 20} MiB in whole granules"
 object_properties.size = size
 multicast = ok(cu.cuMulticastCreate(object_properties))
 # %% [1]
-# With 2, the size of one replica. It took no memory: it's only a team, and nobody is in it yet. Add both GPUs.
+# Answer: With 2, the size of one replica. It took no memory: it's only a team, and nobody is in it yet.
+#
+# Add both GPUs.
 for gpu in range(gpus):
     ok(cu.cuMulticastAddDevice(multicast, gpu))
 # %% [1]
 # Now memory, a replica on each GPU. Is it part of the object?
 memory = [ok(cu.cuMemCreate(size, memory_on(gpu), 0)) for gpu in range(gpus)]
 # %% [1]
-# Not until you bind it.
+# Answer: Not until you bind it.
 for gpu in range(gpus):
     ok(cu.cuMulticastBindMem(multicast, 0, memory[gpu], 0, size, 0))
 # %% [2]
 # The object gets an address for each GPU, like memory. Where does it lead?
 mc = [map_for(gpu, multicast, size, granule) for gpu in range(gpus)]
 # %% [2]
-# To the memory of both. Each replica also gets an address of its own, for all that isn't multimem.
+# Answer: To the memory of both.
+#
+# Each replica also gets an address of its own, for all that isn't multimem.
 own = [map_for(gpu, memory[gpu], size, granule) for gpu in range(gpus)]
 # %% [2]
 # Fill each replica's `in` at its own address: 1, 2, 3 on GPU 0, and 2, 3, 4 on GPU 1.
@@ -72,7 +76,9 @@ kernels.all_reduce(blocks // gpus, 256, mc[0], 0, gpus)
 wait_for_all()
 [replica(gpu, out, 5) for gpu in range(gpus)]
 # %% [3]
-# The sums, 3, 5, 7: one store has reached both. GPU 1 takes the other half. Has GPU 0 all the sums then?
+# Answer: The sums, 3, 5, 7: one store has reached both.
+#
+# GPU 1 takes the other half. Has GPU 0 all the sums then?
 use(1)
 kernels.all_reduce(blocks // gpus, 256, mc[1], 1, gpus)
 wait_for_all()
@@ -89,7 +95,9 @@ counts = [replica(gpu, arrived, 1)[0] for gpu in range(gpus)]
 assert counts == [2, 2]
 counts
 # %% [4]
-# 2, since one addition reaches both. New numbers now, and the host waits only at the end. What must `meet` wait for?
+# Answer: 2, since one addition reaches both.
+#
+# New numbers now, and the host waits only at the end. What must `meet` wait for?
 for gpu in range(gpus):
     use(gpu)
     kernels.fill(blocks, 256, own[gpu], n, 10 * (gpu + 1))
@@ -105,7 +113,9 @@ ok(cu.cuMemUnmap(own[1], size))
 ok(cu.cuMemAddressFree(own[1], size))
 ok(cu.cuMemRelease(memory[1]))
 # %% [5]
-# No: the object holds it. So undo everything, in reverse order.
+# Answer: No: the object holds it.
+#
+# So undo everything, in reverse order.
 for address in [*mc, own[0]]:
     ok(cu.cuMemUnmap(address, size))
     ok(cu.cuMemAddressFree(address, size))
