@@ -37,7 +37,7 @@ struct GrowableBuffer {
     return result == CUDA_SUCCESS ? released : result;
   }
 
-  CUresult grow(size_t wanted) {  // to `wanted` bytes or more, or not at all; never beyond `reserved`
+  CUresult grow(size_t wanted) {  // to `wanted` bytes or more; after an error it's as before
     if (wanted > reserved) return CUDA_ERROR_INVALID_VALUE;
     if (wanted <= size) return CUDA_SUCCESS;
     const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
