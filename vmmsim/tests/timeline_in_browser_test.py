@@ -164,6 +164,43 @@ class TestTimeline(ViewTest):
         assert abs(one - other) < 1
         self.expect_accessible()
 
+    def test_threads_and_processes_have_names_everywhere(self):
+        """In the words, the rows, what is said of ranges and of the timeline; and *Find* finds them by these."""
+        writer = sample.Writer(sources={"a.cu": "\n" * 20})
+        writer.reserve(sample.BASE, 4 * MIB)
+        writer.back(sample.BASE, 4 * MIB, thread=7)
+        writer.launch(thread=9)
+        writer.launch(thread=7)
+        writer.launch(pid=2)
+        writer.called_at(lambda number: ("a.cu", number, "main"))
+        self.at("#step=2", self.page_of(writer.recording(), "names")[0])
+        assert self.page.locator(".vmm-caption").inner_text().startswith("Process 1, thread 2: cuMemCreate")
+        assert self.page.locator(".vmm-list small").all_inner_texts() == [f"P1 T{nth}" for nth in (1, 2, 2, 3, 2)] + [
+            "P2"
+        ]
+        where = self.page.locator(".vmm-where")
+        assert where.inner_text() == "a.cu in main: ▶ line 2 makes this call, ▷ line 3 makes the next of this thread"
+        self.page.keyboard.press("ArrowRight")
+        assert where.inner_text().endswith("▷ line 5 makes the next of this thread"), "it crosses threads"
+        about = self.page.locator(".vmm-scroll [data-pin='r0']").first.get_attribute("data-about")
+        assert about.endswith("Reserved in step 1 by cuMemAddressReserve of process 1, thread 1, a.cu:1.")
+        self.page.mouse.move(*self.place(3.5 / 6))
+        tip = self.page.locator(".vmm-timeline .vmm-tip")
+        assert tip.inner_text().startswith("step 4 of 6: process 1, thread 3: cudaLaunchKernel; GPU 0")
+        row = self.page.locator(".vmm-list [data-number='4']")
+        assert row.get_attribute("title").startswith("step 4: process 1, thread 3: cudaLaunchKernel")
+        for words, found in (
+            ("thread 2", [2, 3, 5]),
+            ("T2 launch", [5]),
+            ("Thread 1", [1, 6]),
+            ("process 2", [6]),
+            ("process 1, thread 3", [4]),
+            ("P1 T1", [1]),
+        ):
+            self.search().fill(words)
+            numbers = self.page.get_by_role("option").evaluate_all("(all) => all.map((one) => +one.dataset.number)")
+            assert numbers == found, words
+
     def test_it_shows_threads_streams_and_the_launch_of_a_fault(self):
         writer = sample.Writer()
         for thread, stream in (1, None), (7, "0x5510"), (1, None):

@@ -13,6 +13,7 @@ import dataclasses
 import re
 
 from vmmsim.trace import captures, imports
+from vmmsim.trace.line import ENDS
 from vmmsim.trace.model import Machine
 from vmmsim.trace.recording import Recording
 from vmmsim.view.brief import brief, told_apart
@@ -65,6 +66,9 @@ class Steps(list):
         self.names, self.variables = {}, {}  # of reservations; by the callers of a line
         self.often = collections.Counter((line["pid"], self.variable(line)) for line in reserve)
         self.ranks = collections.defaultdict(dict)  # of threads and streams
+        self.threads = collections.defaultdict(set)  # of each process
+        for line in lines:
+            self.threads[line["pid"]].add(line["thread"])
         self.lives, self.owners, self.callers = Lifetimes(self.name, self.nth), Owners(recording), Callers(recording)
         self.apart = told_apart(name for line in lines for name in kernels_of(line))
         self.answered = answered(recording)
@@ -114,10 +118,18 @@ class Steps(list):
         return ranks.setdefault(value, len(ranks))
 
     def words(self, line, asked, number):
-        whose = f"Process {self.nth[line['pid']] + 1}: " if len(self.nth) > 1 else ""
+        whose = self.whose(line)
         wrong = "The recording contradicts itself or is not whole: it should be that"
         doubts = [f"{wrong} {what}." for what in dict.fromkeys(self.machine.doubts)]
         return whose + " ".join(filter(None, [asked.words(), lacking(line), self.answered.get(number), *doubts]))
+
+    def whose(self, line):
+        """Process 2, thread 3: of what there are several."""
+        process, thread = self.nth[line["pid"]] + 1, self.rank("thread", line, line["thread"]) + 1
+        its = [f"process {process}"] * (len(self.nth) > 1)
+        its += [f"thread {thread}"] * (len(self.threads[line["pid"]]) > 1 and line["call"] not in ENDS)
+        words = ", ".join(its)
+        return f"{words[0].upper()}{words[1:]}: " if words else ""
 
     def name(self, pid, reservation):
         """What a reservation is called: the variable that the source has for it, or else its number; or, if that is

@@ -14,7 +14,9 @@ from vmmsim.view.style import styled
 
 
 def of_steps(steps, numbers, **how):
-    rows = [{"process": step.process, "call": step.call, "place": list(step.place)} for step in steps]
+    rows = [
+        {"process": step.process, "thread": step.thread, "call": step.call, "place": list(step.place)} for step in steps
+    ]
     return pictures({**drawn(steps), "steps": rows}, [{"to": number, **how} for number in numbers])
 
 

@@ -14,11 +14,20 @@ class Lifetimes {
     this.bound_in = by(this.bindings, 0);
     this.known = { memory: new Map(), reservation: new Map() };  // of the picture before
     this.last_of = new Map();  // by process: [its end, its next call: another program's, in the same process]...
-    for (const [index, { process, call }] of (this.steps ?? []).entries()) {
+    this.several = new Set();  // processes that have more than one thread
+    for (const [index, { process, thread, call }] of (this.steps ?? []).entries()) {
+      if (thread) this.several.add(process);
       const ends = this.last_of.get(process) ?? [];
       if (ends.length && !ends.at(-1)[1]) ends.at(-1)[1] = index + 1;
       if (["exit", "vanished"].includes(call)) this.last_of.set(process, [...ends, [index + 1, 0]]);
     }
+  }
+  // Who makes a call, of what there are several: process 2, thread 3; or short, P2 T3.
+  whose({ process, thread, call }, is_short = false) {
+    const has_thread = this.several.has(process) && !["exit", "vanished"].includes(call);
+    const all = [this.processes > 1 && ["process ", process], has_thread && ["thread ", thread]].filter(Boolean);
+    return is_short ? all.map(([[kind], nth]) => `${kind.toUpperCase()}${nth + 1}`).join(" ")
+      : all.map(([kind, nth]) => `${kind}${nth + 1}`).join(", ");
   }
   process(nth, at) {  // in words
     const is_gone = (this.last_of.get(nth) ?? []).some(([end, next]) => is_there(at, end, next));
@@ -100,14 +109,16 @@ class Lifetimes {
   }
   // A test of a step and its number, for words that are sought. A step's number leaves the list as it is.
   fits_words(text) {
-    const words = with_sizes(text.trim().toLowerCase());
+    const words = with_sizes(text.trim().toLowerCase())
+      .replace(/\b(process|thread|stream)\s+(\d+)\b,?/g, (_, [kind], nth) => `${kind}${nth}`);
     if (!words || this.step_in(words)) return () => true;
     const tests = words.split(/\s+/).map((word) => this.fits_word(word));  // "P2 cuMemMap train.py:25"
     return (step, number) => tests.every((fits) => fits(step, number));
   }
   fits_word(word) {
-    const [, kind, digits] = word.match(/^([#ps])(\d+)$/) ?? [];
+    const [, kind, digits] = word.match(/^([#pts])(\d+)$/) ?? [];
     if (kind == "p") return ({ process }) => process + 1 == digits;
+    if (kind == "t") return ({ thread }) => thread + 1 == digits;
     if (kind == "s") return ({ stream }) => stream == digits;
     if (kind) return (_, number) => this.memory[digits - 1]?.[3].some(([its]) => its == number);
     const its = /^0x[\da-f]{4,}$/.test(word) ? this.steps_at(Number(word)) : null;

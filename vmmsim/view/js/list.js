@@ -85,12 +85,12 @@ class List {
     else list.removeAttribute("aria-activedescendant");
   }
   entry(number, index) {
-    const step = this.steps[number - 1], { call, kind, process, brief, owner, place: [file, line] } = step;
+    const step = this.steps[number - 1], { call, kind, brief, owner, place: [file, line] } = step;
     const look = step.is_answered ? "answered" : step.is_launch ? "launched" : kind;
     const entry = make("div", { class: `vmm-${look}`, id: `${this.view.key}-call-${number}`, "data-number": number,
       role: "option", "aria-selected": false, "aria-setsize": this.listed.length, "aria-posinset": index + 1 });
     entry.style.top = `${index * this.row}px`;
-    const of = this.data.processes > 1 ? [make("small", {}, `P${process + 1}`), " "] : [];
+    const { lives } = this.view, of = lives.whose(step) ? [make("small", {}, lives.whose(step, true)), " "] : [];
     if (step.stream) of.push(make("small", { class: "vmm-stream", title: "stream" }, `S${step.stream}`), " ");
     // Of a kernel the grid is cut first, then the beginning of its name: its end tells it from the others.
     const what = kind == "refused" ? brief.replace(/^(CUDA_ERROR_|cudaError)/, "")
@@ -105,7 +105,8 @@ class List {
     entry.append(mark, make("b", {}, String(number)), " ", ...of, ...step.is_launch ? parts.reverse() : parts,
       " ", make("span", { class: "vmm-from" }, make("span", { class: "vmm-place" }, where.replace(/.*\//, "")),
         make("span", { class: "vmm-by" }, more)));
-    entry.title = [`step ${number}: ${call}`, brief, file ? `${file}:${line}` : this.data.owners[owner]].join("\n");
+    const head = [`step ${number}`, lives.whose(step), call].filter(Boolean).join(": ");
+    entry.title = [head, brief, file ? `${file}:${line}` : this.data.owners[owner]].join("\n");
     return entry;
   }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
-// The lines that make the call and the next of its process; and the functions that led to a call without source here.
+// The lines that make the call and the next of its thread; and the functions that led to a call without source here.
 class Source {
   constructor(view) {
-    Object.assign(this, { data: view.data, part: view.part, source: view.part("source"), shown: "" });
+    Object.assign(this, { data: view.data, lives: view.lives, part: view.part, source: view.part("source"), shown: "" });
     const { sources, stacks } = this.data, program = view.part("program");
     const has = Object.values(sources).some(Boolean) ? "source"
       : stacks.some((stack) => stack.length) ? "stacks" : "nothing";
@@ -42,13 +42,16 @@ class Source {
   }
   // Marks the lines, and says it in words.
   mark(at) {
-    const { steps } = this.data, { place: [file, line, name], led_there, process } = steps[at - 1];
-    const next = steps.slice(at, at + 2000).find((step) => step.process == process)?.place;
+    const { steps } = this.data, { place: [file, line, name], led_there, process, thread } = steps[at - 1];
+    const is_its = (step) => step.process == process && step.thread == thread;
+    const next = steps.slice(at, at + 2000).find(is_its)?.place;
     const goes_on = next && next[0] == file && next[1] != line;
     this.mark_lines(line, goes_on ? next[1] : null);
     const of = name ? ` in ${name}` : "", called = led_there.length ? `; called in ${led_there.join(", in ")}` : "";
     const does = next && next[0] == file && next[1] == line ? "makes this call and the next" : "makes this call";
-    return `${file}${of}: ▶ line ${line} ${does}${goes_on ? `, ▷ line ${next[1]} the next` : ""}${called}`;
+    const of_thread = this.lives.whose(steps[at - 1]).includes("thread") ? " of this thread" : "";
+    const goes_to = goes_on ? `, ▷ line ${next[1]} makes the next${of_thread}` : "";
+    return `${file}${of}: ▶ line ${line} ${does}${goes_to}${called}`;
   }
   words_without({ place: [file, line, name], owner }, stack) {
     if (file) return `${file}:${line}${name ? ` in ${name}` : ""}. Its text is not in the recording.`;

@@ -14,7 +14,9 @@ class TooltipWriter {
     if (!step) return " Nobody saw it made: the recording begins later, or has not all.";
     const { call, place: [file, row, name] } = this.data.steps[step - 1];
     if (last != step) return ` ${verb} in steps ${step} to ${last} by ${call}.`;
-    return ` ${verb} in step ${step} by ${call}${file ? `, ${file}:${row}` : name ? `, in ${name}` : ""}.`;
+    const whose = this.data.whose(this.data.steps[step - 1]);
+    const where = file ? `, ${file}:${row}` : name ? `, in ${name}` : "";
+    return ` ${verb} in step ${step} by ${call}${whose && ` of ${whose}`}${where}.`;
   }
   place({ offset }, { name, base, others }) {
     const alike = others.length ? ", and alike in the others" : "";

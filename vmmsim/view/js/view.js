@@ -21,7 +21,7 @@ const panel_html = `
         <div class="vmm-source" tabindex="0" role="region" aria-label="Source"></div>
       </div>
       <div class="vmm-filter" role="group" aria-label="Which calls are listed">
-        <input type="search" aria-label="Find" placeholder="Find: step, call, file:line, size, 0x…, #12"
+        <input type="search" aria-label="Find" placeholder="Find: step, call, file:line, size, 0x…, #12, thread 2"
           spellcheck="false" autocomplete="off">
       </div>
       <div class="vmm-list" tabindex="0" role="listbox" aria-label="The calls"></div>
@@ -170,8 +170,8 @@ class View {
     });
   }
   in_words(at) {
-    return [`${this.step_in_words(at)}: ${this.steps[at - 1].call}`, ...this.held_at(at).map(({ words }) => words)]
-      .join("; ");
+    const step = this.steps[at - 1], who = [this.step_in_words(at), this.lives.whose(step), step.call].filter(Boolean);
+    return [who.join(": "), ...this.held_at(at).map(({ words }) => words)].join("; ");
   }
   // Calls and results as code, steps as links.
   with_code(text) {
