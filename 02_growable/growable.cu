@@ -3,7 +3,7 @@
 // Build it alone:  nvcc -std=c++17 growable.cu -o growable -lcuda
 #include "../common/check.h"
 
-// The buffer. It needs only <cuda.h>. Sizes are in bytes. Not thread-safe; don't rely on it to wait for the GPU.
+// The buffer. It needs only <cuda.h>. Sizes are in bytes. Not thread-safe. Its calls may return while kernels run.
 struct GrowableBuffer {
   CUdeviceptr address = 0;              // of the first byte, which never changes
   size_t reserved = 0;                  // how far the addresses reach
@@ -37,7 +37,7 @@ struct GrowableBuffer {
     return result == CUDA_SUCCESS ? released : result;
   }
 
-  CUresult grow(size_t wanted) {  // to `wanted` bytes or more; after an error it's as before
+  CUresult grow(size_t wanted) {  // to `wanted` bytes or more; after an error `size` is as before
     if (wanted > reserved) return CUDA_ERROR_INVALID_VALUE;
     if (wanted <= size) return CUDA_SUCCESS;
     const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -57,7 +57,7 @@ struct GrowableBuffer {
     return result;
   }
 
-  CUresult destroy() {  // gives all back; no destructor calls it, so don't forget it; after an error, call it again
+  CUresult destroy() {  // gives all back; no destructor, which couldn't return an error; after one, call it again
     CUresult result = shrink(0);
     if (result == CUDA_SUCCESS && reserved > 0) result = cuMemAddressFree(address, reserved);
     if (result == CUDA_SUCCESS) address = reserved = 0;
