@@ -260,6 +260,12 @@ def test_sizes_that_are_the_mistake_are_exact():
         assert f"was to map {part}allocation #1 (32 MiB of GPU 0) at the start of" in words
 
 
+def ranges_of(writer):
+    """What is said of ranges in the last step."""
+    last = checked_steps(writer.recording())[-1]
+    return [html.unescape(text) for text in re.findall(r'data-about="([^"]*)"', "".join(last.svg))]
+
+
 def test_what_is_said_of_a_range():
     writer = Writer(sources={})
     writer.reserve(BASE, 64 * MIB)
@@ -267,16 +273,40 @@ def test_what_is_said_of_a_range():
         writer.back(BASE + (8 + 2 * i) * MIB, 2 * MIB, 1)
     writer.access([(BASE + 8 * MIB + 2 * MIB * i, 2 * MIB) for i in range(4)], 1)
     writer.called_at(lambda number: ("a.cu", 7, "main"))
-    last = checked_steps(writer.recording())[-1]
-    said = [html.unescape(text) for text in re.findall(r'data-about="([^"]*)"', "".join(last.svg))]
+    said = ranges_of(writer)
     assert [text for text in said if "8 MiB of reservation" in text and "Mapped" in text] == [
         f"4 × 2 MiB at offset 8 MiB of reservation R1, from {BASE + 8 * MIB:#x}, is allocations #1 to #4 of "
-        "GPU 1. GPU 0 no access, GPU 1 read-write. Mapped in steps 3 to 9 by cuMemMap. "
+        "GPU 1. GPU 0 no access, GPU 1 read-write. Mapped in steps 3, 5, 7, 9 by cuMemMap, a.cu:7. "
         "Opened in step 10 by cuMemSetAccess, a.cu:7."
     ]
     assert (
         f"Reservation R1: 64 MiB of addresses, {BASE:#x} to {BASE + 64 * MIB:#x}. "
         "Reserved in step 1 by cuMemAddressReserve, a.cu:7." in said
+    )
+
+
+def test_what_is_said_of_joined_ranges_is_so_of_each():
+    """Each was opened by a call of its own; and of reservations that are alike each was mapped in a step of its own."""
+    writer = Writer(sources={})
+    writer.reserve(BASE, 64 * MIB)
+    for i in range(3):
+        writer.back(BASE + 2 * i * MIB, 2 * MIB)
+        writer.access([(BASE + 2 * i * MIB, 2 * MIB)])
+    writer.launch()
+    writer.called_at(lambda number: ("a.cu", 7 + (number == 10), "main"))
+    (said,) = (text for text in ranges_of(writer) if text.startswith("3 × 2 MiB at"))
+    assert said.endswith("Mapped in steps 3, 6, 9 by cuMemMap, a.cu:7. Opened in steps 4, 7, 10 by cuMemSetAccess.")
+    writer = Writer()
+    for i in range(8):
+        writer.reserve(BASE + 64 * i * MIB, 64 * MIB)
+        writer.back(BASE + 64 * i * MIB, 2 * MIB)
+        writer.access([(BASE + 64 * i * MIB, 2 * MIB)])
+    writer.launch()
+    (said,) = (text for text in ranges_of(writer) if text.startswith("2 MiB at"))
+    assert "and alike in the others" in said
+    assert said.endswith(
+        "Mapped in steps 3, 7, 11, 15, 19, 23, 27, 31 by cuMemMap. "
+        "Opened in steps 4, 8, 12, 16, 20, 24, 28, 32 by cuMemSetAccess."
     )
 
 

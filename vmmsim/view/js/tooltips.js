@@ -9,11 +9,16 @@ class TooltipWriter {
   constructor(data, scene) {
     Object.assign(this, { data, scene });
   }
-  // By which call, and where; of several in which steps: they may come from several places.
-  made(verb, step, last = step) {
-    if (!step) return " Nobody saw it made: the recording begins later, or has not all.";
+  // In which step by which call, and where; of several in which steps, and what of it they have in common.
+  made(verb, ...all) {
+    const steps = [...new Set(all)].sort((one, other) => one - other), [step] = steps;
+    if (!steps.at(-1)) return " Nobody saw it made: the recording begins later, or has not all.";
+    if (!step) return ` ${verb} in part before the recording begins.`;
+    const same = (text_of) => new Set(steps.map((each) => text_of(this.data.steps[each - 1]))).size < 2;
     const { call, place: [file, row, name] } = this.data.steps[step - 1];
-    if (last != step) return ` ${verb} in steps ${step} to ${last} by ${call}.`;
+    if (steps.length > 1)
+      return ` ${verb} in steps ${first_eight(steps)} by ${same((its) => its.call) ? call : "several calls"}`
+        + `${file && same(({ place }) => place.join()) ? `, ${file}:${row}` : ""}.`;
     const whose = this.data.whose(this.data.steps[step - 1]);
     const where = file ? `, ${file}:${row}` : name ? `, in ${name}` : "";
     return ` ${verb} in step ${step} by ${call}${whose && ` of ${whose}`}${where}.`;
@@ -47,12 +52,14 @@ class TooltipWriter {
   part(part, region) {
     const { memory: { device } } = part, { devices, to } = this.scene;
     const gpus = part.access.map(([flags], index) => `GPU ${devices[index]} ${right(flags)}`).join(", ");
-    const granted = part.mappings[0].granted.filter(([step, , flags]) => step <= to && flags);
-    const opened = granted.length ? this.made("Opened", granted.at(-1)[0]) : "";
-    const born = part.mappings.map((mapping) => mapping.born);
+    const mappings = [part, ...part.twins].flatMap((each) => each.mappings);
+    const opened_in = mappings.flatMap(({ granted }) =>  // of each the last step that has opened it
+      granted.filter(([step, , flags]) => step <= to && flags).slice(-1).map(([step]) => step));
+    const opened = opened_in.length ? this.made("Opened", ...opened_in) : "";
+    const born = mappings.map((mapping) => mapping.born);
     return [`${part.label()} ${this.place(part, region)}, ${part.status == GONE ? "was" : "is"} `
       + `${this.which(part.memory, part.ranges)}${device >= 0 ? ` of GPU ${device}` : ""}. ${gpus}.`
-      + this.made("Mapped", Math.min(...born), Math.max(...born)) + opened, this.pin(region, part)];
+      + this.made("Mapped", ...born) + opened, this.pin(region, part)];
   }
   memory(box) {
     const { device, is_multicast, source_unknown, mapped, count, memories, ranges } = box;
@@ -61,7 +68,7 @@ class TooltipWriter {
       .map(([process, its]) => `${this.scene.processes[process] || "it"} has ${its}`);
     const held = handles.length ? `References of handles: ${handles.join(", ")}` : "No handle has a reference";
     const born = memories.map(({ nth, steps }) => this.data.memory[nth - 1][5].is_unseen ? 0 : steps[0]);
-    const made = this.made(source_unknown ? "Imported" : "Made", Math.min(...born), Math.max(...born));
+    const made = this.made(source_unknown ? "Imported" : "Made", ...born);
     const which = this.which(box, ranges);
     return [`${which[0].toUpperCase()}${which.slice(1)}: ${box.label()}${where}. ${held}; `
       + `${plural(mapped.length, "mapping")}${count > 1 ? " each" : ""}.${made}`
