@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT-0
-// What writes a trace, by itself: texts as JSON, a line that does not fit, a file that the program closes, arguments.
+// What writes a trace, by itself: texts as JSON, a line that does not fit, a file that the program closes, arguments,
+// also those that lead nowhere.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include <cstring>
 #include "../trace/arguments.h"
 #include "../trace/line.h"
+#include "../trace/text.h"
 
 namespace {
 
@@ -89,6 +92,46 @@ void check_arguments() {
         R"({"location":{"type":9,"id":1},"flags":"CU_MEM_ACCESS_FLAGS_PROT_READWRITE"}])");
 }
 
+// A call that is refused has not read what it was given: where nothing lies, the pointer is shown.
+void check_unreadable() {
+  const auto value = [](const auto& given, uint64_t count) {
+    return trace::value_of(trace::Call("cuCall", "given, count", given, count), 0, nullptr);
+  };
+  const auto nowhere = [&](auto* pointer) { return value(pointer, 1) == "\"0x10\""; };
+  CHECK(nowhere(reinterpret_cast<const CUmemAccessDesc*>(16)));
+  CHECK(nowhere(reinterpret_cast<const CUmemAllocationProp*>(16)));
+  CHECK(nowhere(reinterpret_cast<CUmemAllocationProp*>(16)));
+  CHECK(nowhere(reinterpret_cast<const CUmemLocation*>(16)));
+  CHECK(nowhere(reinterpret_cast<const CUmulticastObjectProp*>(16)));
+  CHECK(nowhere(reinterpret_cast<const char*>(16)));
+  CHECK(nowhere(reinterpret_cast<size_t*>(16)));
+  CHECK(nowhere(reinterpret_cast<int*>(16)));
+  CHECK(nowhere(reinterpret_cast<void**>(16)));
+  CHECK(value(trace::KernelName{reinterpret_cast<const char*>(16)}, 1) == "\"0x10\"");
+
+  const size_t page = size_t(sysconf(_SC_PAGESIZE));
+  auto* const end =
+      static_cast<char*>(mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) + page;
+  CHECK(munmap(end, page) == 0);
+  const auto as_address = [](const void* pointer) {
+    return '"' + hexadecimal(reinterpret_cast<uint64_t>(pointer)) + '"';
+  };
+  auto* const last = reinterpret_cast<CUmemAccessDesc*>(end) - 1;
+  *last = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READ};
+  const CUmemAccessDesc* const descriptors = last;
+  CHECK(value(descriptors, 1).starts_with("[{"));
+  CHECK(value(descriptors, 2) == as_address(last));
+  CHECK(value(descriptors, uint64_t(1) << 60) == as_address(last));
+  const std::vector<CUmemAccessDesc> many(4096, *last);
+  const CUmemAccessDesc* const first = many.data();
+  CHECK(value(first, uint64_t(1) << 60) == as_address(first));  // and no text without end
+  const char* const text = end - 4;
+  std::memcpy(end - 4, "abc", 4);
+  CHECK(value(text, 1) == "\"abc\"");
+  end[-1] = 'd';
+  CHECK(value(text, 1) == as_address(text));
+}
+
 }  // namespace
 
 int main() {
@@ -96,6 +139,7 @@ int main() {
   check_line();
   check_file();
   check_arguments();
+  check_unreadable();
   std::puts(failures ? "FAILED" : "OK");
   return failures != 0;
 }

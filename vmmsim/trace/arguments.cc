@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT-0
 #include "arguments.h"
 
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <iterator>
+#include <optional>
 #include <string_view>
 #include "json.h"
 #include "text.h"
@@ -10,6 +16,38 @@
 namespace trace {
 
 namespace {
+
+// A call that is refused may not have looked where a pointer of the program leads, and that may be nowhere. So the
+// system copies what is there, and says so; where that is forbidden, as in an emulator, it is read as it is.
+bool copy_from(uint64_t address, void* to, size_t size) {
+  auto* const from = reinterpret_cast<void*>(address);
+  const int error = errno;  // the program's
+  const iovec here = {to, size}, there = {from, size};
+  const ssize_t copied = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+  const bool is_forbidden = copied < 0 && (errno == ENOSYS || errno == EPERM);
+  errno = error;
+  if (is_forbidden) std::memcpy(to, from, size);
+  return is_forbidden || copied == ssize_t(size);
+}
+
+template <class Value> std::optional<Value> read(uint64_t address) {
+  Value value;
+  return copy_from(address, &value, sizeof value) ? std::optional(value) : std::nullopt;
+}
+
+std::optional<std::string> read_text(uint64_t address) {
+  constexpr size_t most = 1 << 16;
+  std::string text;
+  char piece[256];
+  while (text.size() < most) {
+    const size_t size = sizeof piece - (address + text.size()) % sizeof piece;  // no page begins within it
+    if (!copy_from(address + text.size(), piece, size)) return std::nullopt;
+    const size_t length = strnlen(piece, size);
+    text.append(piece, length);
+    if (length < size) return text;
+  }
+  return std::nullopt;
+}
 
 Json json(uint64_t address) { return {json_string(hexadecimal(address))}; }
 
@@ -40,27 +78,42 @@ Json json(const CUmulticastObjectProp& all) {
       {{"numDevices", all.numDevices}, {"size", all.size}, {"handleTypes", all.handleTypes}, {"flags", all.flags}})};
 }
 
-// Up to the first that the call refuses: no call has read further.
-Json json(const CUmemAccessDesc* first, uint64_t count) {
-  std::vector<std::string> all;
-  for (uint64_t i = 0; i < count; ++i) {
-    const unsigned flags = first[i].flags;
-    const char* const name = flags == 0 ? "NONE" : flags == 1 ? "READ" : flags == 3 ? "READWRITE" : nullptr;
-    all.push_back(
-        object({{"location", json(first[i].location)}, {"flags", named("CU_MEM_ACCESS_FLAGS_PROT_", name, flags)}}));
-    if (!name || first[i].location.type < 1 || first[i].location.type > 4) break;
-  }
-  return {list(all)};
-}
-
 Json json(const KernelNames& names) {
   std::vector<std::string> all;
   for (const std::string& name : names.mangled) all.push_back(demangled(name));
   return {list_of_texts(all)};
 }
 
-template <class Value> const Value& at(const Argument& argument) {
-  return *reinterpret_cast<const Value*>(argument.value);
+// Descriptors, up to the first that the call refuses: no call has read further.
+std::optional<Json> read_descriptors(uint64_t address, uint64_t count) {
+  constexpr uint64_t most = 1024;  // a mistake: no machine has so many places
+  std::vector<std::string> all;
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto each = i < most ? read<CUmemAccessDesc>(address + i * sizeof(CUmemAccessDesc)) : std::nullopt;
+    if (!each) return std::nullopt;
+    const unsigned flags = each->flags;
+    const char* const name = flags == 0 ? "NONE" : flags == 1 ? "READ" : flags == 3 ? "READWRITE" : nullptr;
+    all.push_back(
+        object({{"location", json(each->location)}, {"flags", named("CU_MEM_ACCESS_FLAGS_PROT_", name, flags)}}));
+    if (!name || each->location.type < 1 || each->location.type > 4) break;
+  }
+  return Json{list(all)};
+}
+
+// What lies at a pointer, or the pointer itself if that leads nowhere.
+template <class Value, class Write> Json at(uint64_t address, Write write) {
+  const auto value = read<Value>(address);
+  return value ? write(*value) : json(address);
+}
+template <class Value> Json at(uint64_t address) {
+  return at<Value>(address, [](const Value& value) { return json(value); });
+}
+template <class Value> Json number_at(uint64_t address) {
+  return at<Value>(address, [](Value value) { return number(value); });
+}
+Json text_at(uint64_t address, bool is_mangled) {
+  const auto text = read_text(address);
+  return text ? Json{json_string(is_mangled ? demangled(*text) : *text)} : json(address);
 }
 
 Json json(const Argument& argument, NameOfKernel name_of_kernel) {
@@ -69,24 +122,24 @@ Json json(const Argument& argument, NameOfKernel name_of_kernel) {
   if (argument.kind == Argument::address) return json(argument.value);
   if (!argument.value) return {"null"};
   switch (argument.kind) {
-    case Argument::text: return {json_string(&at<char>(argument))};
-    case Argument::kernel_name: return {json_string(demangled(&at<char>(argument)))};
+    case Argument::text:
+    case Argument::kernel_name: return text_at(argument.value, argument.kind == Argument::kernel_name);
     case Argument::function: {
-      const std::string name = name_of_kernel(&at<char>(argument));
+      const std::string name = name_of_kernel(reinterpret_cast<const void*>(argument.value));
       return name.empty() ? json(argument.value) : Json{json_string(demangled(name))};
     }
-    case Argument::kernel_list: return json(at<KernelNames>(argument));
+    case Argument::kernel_list: return json(*reinterpret_cast<const KernelNames*>(argument.value));
     case Argument::extent: {
-      const auto& [x, y, z] = at<Extent>(argument);
+      const auto& [x, y, z] = *reinterpret_cast<const Extent*>(argument.value);
       return {list({std::to_string(x), std::to_string(y), std::to_string(z)})};
     }
     case Argument::properties:
-    case Argument::out_properties: return json(at<CUmemAllocationProp>(argument));
-    case Argument::location: return json(at<CUmemLocation>(argument));
-    case Argument::team: return json(at<CUmulticastObjectProp>(argument));
-    case Argument::out_number: return number(at<uint64_t>(argument));
-    case Argument::out_int: return number(at<int32_t>(argument));
-    case Argument::out_address: return json(at<uint64_t>(argument));
+    case Argument::out_properties: return at<CUmemAllocationProp>(argument.value);
+    case Argument::location: return at<CUmemLocation>(argument.value);
+    case Argument::team: return at<CUmulticastObjectProp>(argument.value);
+    case Argument::out_number: return number_at<uint64_t>(argument.value);
+    case Argument::out_int: return number_at<int32_t>(argument.value);
+    case Argument::out_address: return at<uint64_t>(argument.value);
     default: return json(argument.value);
   }
 }
@@ -107,7 +160,8 @@ std::vector<std::string> names_of(const Call& call) {
 std::string value_of(const Call& call, size_t i, NameOfKernel name_of_kernel) {
   const Argument& argument = call.arguments[i];
   if (argument.kind != Argument::descriptors || !argument.value) return json(argument, name_of_kernel).text;
-  return json(&at<CUmemAccessDesc>(argument), call.arguments[i + 1].value).text;
+  const auto all = read_descriptors(argument.value, call.arguments[i + 1].value);
+  return all ? all->text : json(argument.value).text;
 }
 
 std::string given(const Call& call, NameOfKernel name_of_kernel) {
