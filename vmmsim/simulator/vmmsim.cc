@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <stdexcept>
@@ -39,7 +40,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const char usage[] =
-    "usage: vmmsim [options] program [arguments]\n"
+    "usage: vmmsim [options] [--] program [arguments]\n"
     "Runs a CUDA program on simulated GPUs, as nvcc has built it. What it starts runs on the same machine.\n"
     "  --gpus N             GPUs of a node, 0 to 64\n"
     "  --nodes N            nodes that share an NVLink domain, 1 to 16; ranks of mpirun are dealt out to them\n"
@@ -156,49 +157,62 @@ struct Arguments {
   memory::Machine machine;
   memory::Options options;
   std::string trace_file;
-  uint64_t warn_at = 0;      // bytes; 0: as the machine has them
-  char** program = nullptr;  // it and its arguments
+  std::optional<uint64_t> warn_at;  // bytes; none: as the machine has them
+  char** program = nullptr;         // it and its arguments
 };
+
+using Values = std::map<std::string_view, std::string*>;
+using Flags = std::map<std::string_view, bool*>;
+
+// "--gpus 2", "--gpus=2", "--explain": up to the program, or to "--" before it. Returns what follows.
+char** read_options(char** words, const Values& options, const Flags& flags) {
+  for (; *words && **words == '-'; ++words) {
+    const std::string_view given = *words, word = given.substr(0, given.find('='));
+    const char* const after_equals = word == given ? nullptr : *words + word.size() + 1;
+    if (word == "--") return words + 1;
+    if (given == "--help") help();
+    if (given == "--version") {
+      std::puts("vmmsim " VERSION);
+      std::exit(0);
+    }
+    if (options.count(word)) {
+      const char* const value = after_equals ? after_equals : *++words;
+      std::string& to = *options.at(word);
+      if (!value || !*value) bad_argument(std::string(word) + " lacks its value");
+      if (word == "--fail" && !to.empty()) bad_argument("--fail is given twice, and one call can be made to fail");
+      to = value;
+    } else if (flags.count(word)) {
+      if (after_equals) bad_argument(std::string(word) + " takes no value");
+      *flags.at(word) = true;
+    } else {
+      bad_argument("there is no option " + std::string(word));
+    }
+  }
+  return words;
+}
 
 Arguments read_arguments(char** words) {
   Arguments all;
   std::string machine = "h200x8", gpus, nodes, size, warn_at, slow_after, slow_import, late_kernels, unsupported, fail,
               log;
-  const std::map<std::string_view, std::string*> options = {{"--gpus", &gpus},
-                                                            {"--nodes", &nodes},
-                                                            {"--machine", &machine},
-                                                            {"--memory", &size},
-                                                            {"--trace", &all.trace_file},
-                                                            {"--log", &log},
-                                                            {"--fail", &fail},
-                                                            {"--warn-at", &warn_at},
-                                                            {"--slow-after", &slow_after},
-                                                            {"--slow-import", &slow_import},
-                                                            {"--late-kernels", &late_kernels},
-                                                            {"--unsupported", &unsupported}};
-  const std::map<std::string_view, bool*> flags = {{"--strict", &all.options.strict},
-                                                   {"--explain", &all.options.explain},
-                                                   {"--leaks", &all.options.leaks},
-                                                   {"--adversarial-timing", &all.options.adversarial_timing},
-                                                   {"--no-luck", &all.options.adversarial_timing}};  // until 0.2
-  for (; *words && **words == '-'; ++words) {
-    const std::string_view word = *words;
-    if (word == "--help") help();
-    if (word == "--version") {
-      std::puts("vmmsim " VERSION);
-      std::exit(0);
-    }
-    if (flags.count(word)) {
-      *flags.at(word) = true;
-    } else if (options.count(word)) {
-      if (!words[1] || !*words[1]) bad_argument(std::string(word) + " lacks its value");
-      if (word == "--fail" && !fail.empty()) bad_argument("--fail is given twice, and one call can be made to fail");
-      ++words;
-      *options.at(word) = *words;
-    } else {
-      bad_argument("there is no option " + std::string(word));
-    }
-  }
+  const Values options = {{"--gpus", &gpus},
+                          {"--nodes", &nodes},
+                          {"--machine", &machine},
+                          {"--memory", &size},
+                          {"--trace", &all.trace_file},
+                          {"--log", &log},
+                          {"--fail", &fail},
+                          {"--warn-at", &warn_at},
+                          {"--slow-after", &slow_after},
+                          {"--slow-import", &slow_import},
+                          {"--late-kernels", &late_kernels},
+                          {"--unsupported", &unsupported}};
+  const Flags flags = {{"--strict", &all.options.strict},
+                       {"--explain", &all.options.explain},
+                       {"--leaks", &all.options.leaks},
+                       {"--adversarial-timing", &all.options.adversarial_timing},
+                       {"--no-luck", &all.options.adversarial_timing}};  // until 0.2
+  words = read_options(words, options, flags);
   all.machine = read_machine(machine);
   if (!slow_after.empty()) all.options.slow_after = static_cast<int>(number(slow_after, 0, 1'000'000));
   if (!slow_import.empty()) all.options.slow_import = static_cast<int>(number(slow_import, 0, 3600));
@@ -210,7 +224,7 @@ Arguments read_arguments(char** words) {
   if (!nodes.empty()) all.machine.nodes = number(nodes, 1, 16);
   try {
     if (!size.empty()) all.machine.memory = memory::read_size(size);
-    if (!warn_at.empty()) all.warn_at = memory::read_size(warn_at);
+    if (!warn_at.empty()) all.warn_at = memory::read_bytes(warn_at);
   } catch (const std::runtime_error& error) {
     bad_argument(error.what());
   }
@@ -424,7 +438,7 @@ class MemoryWatch {
     if (touched == touched_) return;
     touched_ = touched;
     const uint64_t left = host_memory::left();
-    if (warn_at_ ? touched <= warn_at_ : left >= touched / 4) return;
+    if (warn_at_ ? touched <= *warn_at_ : left >= touched / 4) return;
     has_warned_ = true;
     log("simulated memory takes " + format_bytes(touched) + " of this machine's, and " + format_bytes(left) +
         " are left. " +
@@ -447,7 +461,8 @@ class MemoryWatch {
     return "give each GPU less, for instance --memory " + std::to_string(each) + "MiB";
   }
 
-  const uint64_t warn_at_, gpus_, kills_ = host_memory::kills();
+  const std::optional<uint64_t> warn_at_;
+  const uint64_t gpus_, kills_ = host_memory::kills();
   uint64_t touched_ = 0;
   bool has_warned_ = false;
 };

@@ -52,6 +52,12 @@ class TestVmmsim(VmmsimCase):
             ["--gpus", "-1"],
             ["--gpus", "x"],
             ["--gpus", "2x"],
+            ["--gpus="],
+            ["--gpus=x"],
+            ["--surplus=2"],
+            ["--explain=yes"],
+            ["--"],
+            ["--memory", "1MiB"],
             ["--nodes", "0"],
             ["--gpus", "99999999999999999999"],
             ["--nodes", "17"],
@@ -83,7 +89,7 @@ class TestVmmsim(VmmsimCase):
             ["--fail", "malloc:1=1"],
             ["--fail", "cuInit:1=999", "--fail", "cuInit:2=999"],
         ):
-            done = vmmsim(*words, *(["true"] if words else []))
+            done = vmmsim(*words, *(["true"] if words and words != ["--"] else []))
             self.ends(done, 2, stderr=["vmmsim: bad argument: ", usage])
 
     def test_options_choose_the_machine(self):
@@ -91,7 +97,7 @@ class TestVmmsim(VmmsimCase):
             return vmmsim(*options, sys.executable, "-c", COUNT).stdout.split()
 
         assert count() == ["0", "0", "8"]
-        assert count("--gpus", "3") == ["0", "0", "3"]
+        assert count("--gpus", "3") == count("--gpus=3") == count("--gpus=3", "--") == ["0", "0", "3"]
         assert count("--machine", "one_gpu") == ["0", "0", "1"]
         assert count("--machine", "one_gpu", "--gpus", "2") == ["0", "0", "2"]
         own = self.scratch / "own.conf"
@@ -533,6 +539,7 @@ free(address)
         assert re.search(r"^vmmsim: simulated memory takes 6[234] MiB of this machine's, and ", said)
         assert "give each GPU less, for instance --memory " in said
         assert run("66MiB", 0) == ""
+        run("1MiB", 1)  # less than a frame
 
     def test_limits_of_a_process_are_told(self):
         self.ends(

@@ -40,17 +40,6 @@ bool read_choice(const std::string& text) {
   return text == "yes";
 }
 
-uint64_t read_bytes(const std::string& text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string unit = trimmed(std::string(end, text.data() + text.size()));
-  const char* const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
-  for (unsigned i = 0; i < std::size(units); ++i)
-    if (error == std::errc() && unit == units[i] && value <= (uint64_t(1) << 50) >> 10 * i) return value << 10 * i;
-  throw std::runtime_error("\"" + text +
-                           "\" is not a size like \"141 GiB\", \"512 MiB\" or \"2097152\", at most 1024 TiB");
-}
-
 using Keys = std::map<std::string, std::function<void(const std::string&)>>;  // what reads the value of each
 
 Keys keys_of(Machine& machine) {
@@ -100,6 +89,17 @@ Keys keys_of(Machine& machine) {
 }
 
 }  // namespace
+
+uint64_t read_bytes(const std::string& text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit = trimmed(std::string(end, text.data() + text.size()));
+  const char* const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+  for (unsigned i = 0; i < std::size(units); ++i)
+    if (error == std::errc() && unit == units[i] && value <= (uint64_t(1) << 50) >> 10 * i) return value << 10 * i;
+  throw std::runtime_error("\"" + text +
+                           "\" is not a size like \"141 GiB\", \"512 MiB\" or \"2097152\", at most 1024 TiB");
+}
 
 uint64_t read_size(const std::string& text) { return read_bytes(text) / page_size * page_size; }
 

@@ -30,8 +30,9 @@ struct Machine {
 
 // Reads a machine's file. Throws std::runtime_error: "FILE:3: memory: ...".
 Machine read_machine(const std::string& file);
-// "141 GiB", "512MiB", "1048576" -> bytes, rounded down to 2 MiB. Throws std::runtime_error.
-uint64_t read_size(const std::string& text);
+// "141 GiB", "512MiB", "1048576" -> bytes. Throws std::runtime_error.
+uint64_t read_bytes(const std::string& text);
+uint64_t read_size(const std::string& text);  // of memory: likewise, rounded down to 2 MiB
 
 // What the user asked of vmmsim beside the machine; shared as well.
 struct Options {
