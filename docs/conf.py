@@ -45,6 +45,5 @@ repository = os.environ.get("VMM_REPOSITORY") or address_of_clone()
 html_context = {"repository": repository if repository.startswith("http") else ""}  # no link where it is not known
 html_copy_source = False
 html_use_index = False
-html_show_search_summary = False  # it fetches the pages, which no browser does for file://
 pygments_style = "github-light-high-contrast"  # every colour by 4.5:1 or more from the paper
 pygments_dark_style = "github-dark-high-contrast"

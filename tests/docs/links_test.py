@@ -174,3 +174,16 @@ def test_what_is_for_a_class_needs_no_other_file():
             ]
             assert " ".join(both) in plain(answers), page
             assert both[1] not in plain(asked), page
+
+
+def test_all_that_the_search_finds_is_there():
+    """Each section, and each row of a table that has a name of its own."""
+    index = (BOOK / "_static" / "search_index.js").read_text().removeprefix("const sectionsOfBook = ")
+    found = json.loads(index.rstrip(";\n"))
+    rows = 0
+    for section in found:
+        page, _, name = section["address"].partition("#")
+        anchors = [line[1] for line in section["lines"] if len(line) > 1]
+        rows += len(anchors)
+        assert {*filter(None, [name]), *anchors} <= ids(BOOK / page), section["address"]
+    assert len(found) > 300 and rows > 20

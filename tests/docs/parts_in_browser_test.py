@@ -157,7 +157,7 @@ class TestParts(BrowserTest):
         assert self.page.locator(".vmm-scroll svg").first.is_visible()
         assert self.page.locator(".vmm-side:visible").count() == 0
         # What is found and printed is the text.
-        assert "cumemaddressreserv" not in (book / "searchindex.js").read_text().lower()
+        assert "cumemaddressreserv" not in (book / "_static" / "search_index.js").read_text().lower()
 
     def expect_steps(self, *numbers):
         """A view follows its link when the browser says that it was followed, which may be after a click."""
