@@ -57,9 +57,19 @@ bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const st
 
 bool host_reads(const Range& range) { return is_on_host(range) || is_host_vmm(range) || range.kind == Range::managed; }
 
+// Host memory that is not managed.
+bool is_of_host(const std::optional<Range>& range) { return !range || is_on_host(*range) || is_host_vmm(*range); }
+
 enum Sides { to_device = 1, from_device = 2 };  // which addresses must be known to the driver
 
-constexpr size_t part = 16 << 20;  // that a GPU copies to or from the host in 300 us or so
+// What an H200 moves in a microsecond, or so: to and from the host, to and from another GPU, and in its own memory.
+constexpr size_t to_host = 50'000, to_peer = 350'000, within = 2'000'000, set_within = 3'000'000;
+
+constexpr size_t part = 2 << 20;
+// In parts, so that work which is large ends at memory that has been unmapped meanwhile.
+void in_parts(size_t size, const std::function<void(size_t done, size_t size)>& work) {
+  for (size_t done = 0; done < size; done += part) work(done, std::min(part, size - done));
+}
 
 void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& from) {
   const auto target = pieces(to_user, to, writing), source = pieces(from_user, from, reading);
@@ -80,13 +90,12 @@ void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& 
   }
 }
 
-// In parts, so that it ends at memory that has been unmapped meanwhile.
+// Of plain ranges.
 void copy_in_parts(CUdevice to_user, const Area& to, CUdevice from_user, const Area& from) {
   pieces(to_user, to, writing), pieces(from_user, from, reading);
-  for (size_t done = 0; done < to.width; done += part / 8) {
-    const size_t size = std::min(part / 8, to.width - done);
+  in_parts(to.width, [&](size_t done, size_t size) {
     copy_now(to_user, plain(to.address + done, size), from_user, plain(from.address + done, size));
-  }
+  });
 }
 
 // Where the driver takes an address for one that the host may touch.
@@ -149,12 +158,12 @@ CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copyin
   const bool from_multicast = check(from_user, from, reading, source);
   if (to_multicast || from_multicast) memory::log_ordinary_access(memory::current_call());
   const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMCPY, who.context, [=] { copy_now(to_user, to, from_user, from); });
-  const bool has_host_side = !target || !source || host_reads(*target) || host_reads(*source);
+  if (to.height == 1 && to.depth == 1) work->task = [=] { copy_in_parts(to_user, to, from_user, from); };
+  const bool has_host_side = is_of_host(target) || is_of_host(source);
+  // What the engine for copies meets is another fault than what a kernel meets, and within GPUs a kernel copies.
   if (has_host_side) work->too_late = CUDA_ERROR_LAUNCH_FAILED;
-  if (has_host_side && to.width > part && to.height == 1 && to.depth == 1) {
-    work->is_long = true;
-    work->task = [=] { copy_in_parts(to_user, to, from_user, from); };
-  }
+  const size_t rate = has_host_side ? to_host : target->device != source->device ? to_peer : within;
+  work->microseconds = to.width * to.height * to.depth / rate;
   work->given.memcpy.copyCtx = who.context;
   work->given.memcpy.copyParams = as_given(to, from, sides);
   return {work, to_user, from_user, target, source};
@@ -312,10 +321,18 @@ SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given, bool is_captured
   require(given.width <= size_t(1) << memory::address_bits, "the range is too long");
   const CUdevice device = context->device;
   if (!is_captured && check(device, area, writing, range)) memory::log_ordinary_access(memory::current_call());
-  const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMSET, context, [=, value = given.value] {
+  const auto set = [=, value = given.value](const Area& area) {
     for (const memory::Piece& piece : pieces(device, area, writing)) fill(piece, value, element);
+  };
+  const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMSET, context, [=] {
+    if (area.height > 1) return set(area);
+    pieces(device, area, writing);
+    in_parts(area.width, [&](size_t done, size_t size) { set(plain(area.address + done, size)); });
   });
-  work->too_late = CUDA_ERROR_LAUNCH_FAILED;
+  // The others are kernels. Where the border lies was not asked: 4 KiB are below, 64 KiB above.
+  constexpr size_t most_by_engine = 4096;
+  if (area.height == 1 && area.width <= most_by_engine) work->too_late = CUDA_ERROR_LAUNCH_FAILED;
+  work->microseconds = area.width * area.height / set_within;
   work->given.memset = given;
   work->given.memset.ctx = context;
   return work;

@@ -24,11 +24,23 @@ Operation make_operation(Start start, CUcontext context) {
   return op;
 }
 
+static void note_long(const Operation& op) REQUIRES(state().lock) {
+  op->is_long = true;
+  state().long_ones.insert(op->number);
+}
+
 void add_dependency(const Operation& op, const Operation& before) {
   if (!before || before->has_ended) return;
   before->next.push_back(op);
   ++op->awaited;
+  op->until_end = std::max(op->until_end, before->until_end);
   if (before->is_long) note_long(op);
+}
+
+void add_time(const Operation& op, uint64_t microseconds) {
+  constexpr uint64_t of_a_call = 300;  // longer than any of the host
+  op->until_end += microseconds;
+  if (op->until_end > of_a_call) note_long(op);
 }
 
 static Operation made(Operation& mark, const Operation& kernel) REQUIRES(state().lock) {
@@ -63,11 +75,6 @@ bool may_go_on(const Operation& op) {
   const MutexLock held(state().lock);
   return std::ranges::all_of(op->prerequisites,
                              [](const Operation& each) REQUIRES(state().lock) { return each->has_ended; });
-}
-
-void note_long(const Operation& op) {
-  op->is_long = true;
-  state().long_ones.insert(op->number);
 }
 
 void start_ready(std::vector<Operation> ready) {

@@ -35,6 +35,7 @@ struct OperationNode {
   bool has_triggered GUARDED_BY(state().lock) = false;  // a kernel that depends on it may begin
   Operation trigger GUARDED_BY(state().lock);           // the mark of that, if an operation waits for it
   Operation begin GUARDED_BY(state().lock);          // of a kernel: the mark that all its blocks have begun, likewise
+  uint64_t until_end GUARDED_BY(state().lock) = 0;   // microseconds of a GPU for copies: before it, and its own
   bool is_long GUARDED_BY(state().lock) = false;     // or behind such a one: no call lets it go on first (settle)
   bool is_awaited GUARDED_BY(state().lock) = false;  // by a thread
   std::string awaited_by GUARDED_BY(state().lock);   // the call that it makes
@@ -54,7 +55,8 @@ Operation begin_of(const Operation& kernel) REQUIRES(state().lock);
 void begun(const Operation&) EXCLUDES(state().lock);      // all blocks of a kernel have
 void triggered(const Operation&) EXCLUDES(state().lock);  // a kernel lets those begin that depend on it
 bool may_go_on(const Operation&) EXCLUDES(state().lock);  // what a kernel that has begun early depends on has ended
-void note_long(const Operation&) REQUIRES(state().lock);  // a GPU takes longer for it than the host for a call
+// Of an operation that has its dependencies: so many microseconds of a GPU are its own.
+void add_time(const Operation&, uint64_t microseconds) REQUIRES(state().lock);
 // Starts these operations, and those that need not wait any more when one of them is only a mark.
 void start_ready(std::vector<Operation>) EXCLUDES(state().lock);
 void await_end(const Operation&) REQUIRES(state().lock);  // or a fault; it lets go of the lock while it waits

@@ -93,11 +93,11 @@ Operation put_in(CUstream_st& stream, Start start, const Operation& also, const 
     op = make_operation(std::move(start), stream.context);
     if (memory::options().trace) op->asked_by = memory::current_call();
     op->is_kernel = work && work->function;
-    if (work && work->is_long) note_long(op);
     if (is_of_gpu) stream.work.push_back(op);
     add_dependency(op, also);
     note_wait(stream.behind, also);
     append(stream, op, work && work->begins_early);
+    if (work) add_time(op, work->microseconds);
     if (work) record_events(*work, op);
     is_ready = --op->awaited == 0;
   }
@@ -128,12 +128,12 @@ Operation add_steps(const std::vector<Step>& steps, std::vector<Start> starts, c
     const SharedWork& work = steps[i].work;
     op->asked_by = begin->asked_by;
     op->is_kernel = work && work->function;
-    if (work && work->is_long) note_long(op);
     add_dependency(op, begin);
     for (const size_t before : steps[i].before) add_dependency(op, all[before]);
     for (const auto& [before, edge] : steps[i].early) let_begin_early(op, all[before], edge);
     if (work && work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) add_dependency(op, work->event->recorded);
     if (work && work->given.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) work->event->recorded = op;
+    if (work) add_time(op, work->microseconds);
     --op->awaited;  // `begin` has not ended
   }
   const Operation end = make_operation(std::move(at_end), begin->context);

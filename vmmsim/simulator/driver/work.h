@@ -29,7 +29,7 @@ struct Work {
   CUresult too_late = CUDA_ERROR_ILLEGAL_ADDRESS;                // the fault if it must not touch the memory any more
   bool begins_early = false;                                     // of a kernel: before the one before it has ended
   bool lacks_clusters = false;                                   // of a kernel's node: it cannot be launched so
-  bool is_long = false;                                          // of a copy: for which a GPU needs a while
+  uint64_t microseconds = 0;                                     // of a copy or memset: that an H200 needs, or so
   gpu::Launch launch = {};                                       // of a kernel; given.kernel points to its parameters
   std::vector<void*> pointers;                                   // those of given.kernel
   size_t parameter_bytes = 0;                                    // what one of these points to
