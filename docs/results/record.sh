@@ -61,6 +61,7 @@ done
 record_table calls_by_threads $one vmm_limits threads
 record_table page_tables $one vmm_limits page_tables
 record_table mappings $one vmm_limits mappings
+record_table processes $one vmm_limits processes
 if [[ $count -gt 1 ]]; then
   record_table first_share $two two_gpus first_share
   record_table calls_by_gpus $two two_gpus calls

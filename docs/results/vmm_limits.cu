@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// What VMM calls cost beside other threads, what page tables take, and how many mappings one GPU takes. Prints a table
-// as record.sh wants it. The number bounds what a thread repeats, and the mappings.
+// What VMM calls cost beside other threads, what page tables take, how many mappings one GPU takes, and what each process
+// that uses it takes. Prints a table as record.sh wants it. The number bounds what a thread repeats, the mappings, and
+// the processes.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -9,11 +10,14 @@
 #include <thread>
 #include <vector>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "../../common/measure.h"
 
 using measure::free_memory, measure::median;
 
-static const char usage[] = "usage: vmm_limits threads|page_tables|mappings [NUMBER]";
+static const char usage[] = "usage: vmm_limits threads|page_tables|mappings|processes [NUMBER]";
 static size_t most = 1 << 20;
 const size_t granule = 2 << 20;
 const CUmemAllocationProp on_gpu_0 = [] {
@@ -159,10 +163,56 @@ static void measure_mappings() {
   CHECK(cuMemRelease(memory));
 }
 
+// A process of its own that has a context of GPU 0, and has run a kernel, until its standard input ends.
+__global__ void nothing() {}
+static int use_gpu_0() {
+  CHECK(cudaSetDevice(0));
+  nothing<<<1, 1>>>();
+  CHECK(cudaDeviceSynchronize());
+  char byte = 0;
+  EXPECT(write(STDOUT_FILENO, &byte, 1) == 1, "nobody listens");
+  return int(read(STDIN_FILENO, &byte, 1));  // 0, when the other end is closed
+}
+
+// What processes take of GPU 0's free memory that do nothing but use CUDA, beside the one that measures.
+static void measure_processes() {
+  const size_t most_processes = std::min<size_t>(4, most);
+  nothing<<<1, 1>>>();
+  CHECK(cudaDeviceSynchronize());
+  const size_t before = free_memory();
+  std::vector<int> inputs;
+  std::puts("processes,taken_mib");
+  for (size_t processes = 1; processes <= most_processes; ++processes) {
+    int to[2], from[2];
+    EXPECT(pipe(to) == 0 && pipe(from) == 0, "no pipe");
+    std::fflush(stdout);
+    const pid_t child = fork();
+    EXPECT(child >= 0, "no process");
+    if (child == 0) {
+      dup2(to[0], STDIN_FILENO), dup2(from[1], STDOUT_FILENO);
+      for (const int end : {to[0], to[1], from[0], from[1]}) close(end);
+      for (const int other : inputs) close(other);
+      execl("/proc/self/exe", "vmm_limits", "use_gpu_0", nullptr);
+      _exit(127);
+    }
+    close(to[0]), close(from[1]);
+    inputs.push_back(to[1]);
+    char byte;
+    EXPECT(read(from[0], &byte, 1) == 1, "process %zu has ended", processes);
+    close(from[0]);
+    std::printf("%zu,%.0f\n", processes, double(before - free_memory()) / (1 << 20));
+  }
+  for (const int input : inputs) close(input);
+  int status;
+  while (wait(&status) > 0) EXPECT(status == 0, "a process has ended with status %d", status);
+}
+
 int main(int count, char** values) {
+  if (count == 2 && std::strcmp(values[1], "use_gpu_0") == 0) return use_gpu_0();
   const std::string table = count > 1 ? values[1] : "";
   const auto measure_it = table == "page_tables" ? measure_page_tables
                           : table == "mappings"  ? measure_mappings
+                          : table == "processes" ? measure_processes
                                                  : nullptr;
   if (count > 2) most = std::strtoul(values[2], nullptr, 10);
   if ((!measure_it && table != "threads") || count > 3 || most == 0) check::end(2, "%s", usage);
