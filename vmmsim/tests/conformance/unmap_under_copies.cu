@@ -90,6 +90,9 @@ int main(int argc, char** argv) {
   for (const When when : {When::queued, When::in_a_graph})
     for (const Work& work : all)
       for (const size_t size : {8 * size_t(1), 64 * KiB, 4 * MiB}) add_case(work, size, when, unmapping);
+  for (const Work& work : {memset, memset_words})  // from which size on a kernel does it
+    for (const size_t size : {64 * size_t(1), 512 * size_t(1), 4 * KiB, 16 * KiB})
+      for (const When when : {When::queued, When::in_a_graph}) add_case(work, size, when, unmapping);
   for (const size_t size : {8 * size_t(1), 64 * KiB})  // a larger one is not queued: the call waits for the stream
     add_case(copies("copy from pageable memory", cudaMemcpyHostToDevice, pageable, false), size, When::queued,
              unmapping);
