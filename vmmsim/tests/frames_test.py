@@ -171,6 +171,12 @@ def test_what_is_not_recorded_is_said_of_recordings_alone():
     recorded = json.dumps({"module": "a.so", "path": "/lib/a.so"}) + "\n" + writer.text()
     assert "1 call; copies are not recorded." in about(read(recorded))
     assert "1 call." in about(writer.recording())
+    for where in "1 simulated GPU", "1 H200":
+        for line in writer.lines:
+            line["time"] = 5
+        writer.about["where"] = where
+        times_are = "; the times are the simulator's, not a GPU's."
+        assert html.unescape(about(writer.recording())).endswith(times_are) == ("simulated" in where)
 
 
 def test_a_picture_does_not_depend_on_those_before():

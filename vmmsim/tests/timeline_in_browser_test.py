@@ -87,7 +87,7 @@ class TestTimeline(ViewTest):
         self.page.wait_for_url("**#step=11,t")
         for name in "Zoom out", "Earlier", "Later", "The whole":
             assert self.button(name).is_disabled(), name
-        assert self.page.locator(".vmm-number").inner_text() == "step 11 of 40 at 100 µs (+10 µs)"
+        assert self.page.locator(".vmm-number").inner_text() == "step 11 of 40 at 100 µs, 10 µs after 10"
         tip = self.page.locator(".vmm-timeline .vmm-tip")
         self.page.evaluate("document.activeElement.blur()")
         for time, words in (115, "no call for 30 µs, then step 12; before, step 11 of 40"), (101, "step 11 of"):

@@ -128,7 +128,7 @@ class TestViews(ViewTest):
         recorded = pathlib.Path(__file__).resolve().parents[2] / "docs" / "recordings" / "generate.jsonl.gz"
         file, _ = self.page_of(Recording.read(recorded), "generate")
         self.at("", file, width=1280)
-        assert self.page.locator(".vmm-number").inner_text() == "step 2867 of 2868 at 1.0125 s (+148 ms)"
+        assert self.page.locator(".vmm-number").inner_text() == "step 2867 of 2868 at 1.0125 s, 148 ms after 2866"
         assert self.button("✖ errors (2)").is_visible(), "a refusal that is answered counts as an error"
         assert self.page.locator(".vmm-ran").inner_text().strip().startswith("query, *new = into(state)")
         functions = self.page.locator(".vmm-callers li b").all_inner_texts()

@@ -49,6 +49,7 @@ PAGE = """<!doctype html>
 </body>
 </html>
 """
+NO_TIMES = "; the times are the simulator's, not a GPU's"
 NO_COPIES = "; copies are not recorded"  # by the recorder, which alone tells of modules
 META = """<meta name="generator" content="vmmsim">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
@@ -113,7 +114,9 @@ def about(recording):
     """HTML: what was run where, and how much is known of it."""
     processes = len(recording.processes())
     calls = plural(len(calls_of(recording)), "call") + (f" of {processes} processes" if processes > 1 else "")
-    facts = ", ".join(filter(None, [recording.about.get("where", ""), calls + NO_COPIES * bool(recording.modules)]))
+    where = recording.about.get("where", "")
+    more = NO_COPIES * bool(recording.modules) + NO_TIMES * ("simulated" in where and bool(recording.times()))
+    facts = ", ".join(filter(None, [where, calls + more]))
     command = " ".join(map(str, recording.about.get("command", []))) or "a recording"
     return f"<code>{html.escape(command)}</code>: {html.escape(facts)}."
 

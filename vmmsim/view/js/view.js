@@ -80,8 +80,8 @@ class View {
       const { number, held } = this.meant(`#${this.key}=${element.dataset.opens}`);
       this.go(number, { write: false, held });
     }
-    const widest = this.step_in_words(this.last).length + (data.times ? 9 : 0);
-    this.part("number").style.minWidth = `${widest}ch`;  // or the buttons would move
+    const widest = this.step_in_words(this.last).length + (data.times ? 22 : 0);
+    this.part("number").style.minWidth = `min(${widest}ch, 100cqw)`;  // or the buttons would move
     this.list.choose();
     addEventListener("resize", () => this.picture.resized());
   }
@@ -147,7 +147,7 @@ class View {
   }
   show_number() {
     const { at, last, list: { listed }, data: { times } } = this, nth = listed.indexOf(at) + 1;
-    const since = times && at > 1 ? ` (+${time_text(times[at - 1] - times[at - 2])})` : "";
+    const since = times && at > 1 ? `, ${time_text(times[at - 1] - times[at - 2])} after ${at - 1}` : "";
     const some = listed.length < last ? `, ${nth ? `${nth} of ` : ""}${listed.length} listed` : "";
     this.part("number").textContent = `${this.step_in_words(at)}${since}${some}`;
     this.controls.forEach((button, index) => {
