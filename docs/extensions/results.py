@@ -71,7 +71,7 @@ class Plots(SphinxTransform):
 
 def plot(x, y, columns, linear, salt, form):
     """An SVG of the columns over x. Where it is narrow, the names of the lines stand below it."""
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns where its first look at the fonts takes 5 s
     import matplotlib  # takes a while, and a page without plots has no need of it
     from matplotlib.figure import Figure
 
