@@ -94,7 +94,7 @@ def as_before(run):
     before, refused, made = None, None, {}
     for call, machine in run.replay():
         made |= {(change["kind"], change.get("address", change.get("handle"))): call for change in call.changes}
-        if refused and call.name in CALLS:
+        if refused and call.name in CALLS and not revokes(call):
             raise call.wrong(f"grow returns {refused.name}'s error to its caller", "grow went on after the error")
         if run.is_injected(call):
             refused = call
@@ -103,6 +103,12 @@ def as_before(run):
         elif call in run.launches:
             before = held(machine, call.pid)
     raise run.wrong("grow returns the error, and main counts the old data", "main did not get there")
+
+
+def revokes(call):
+    """Whether it takes access away, as one may before an unmap."""
+    flags = [its["flags"] for its in call.arguments.get("desc", ())]
+    return bool(flags) and all(its == "CU_MEM_ACCESS_FLAGS_PROT_NONE" for its in flags)
 
 
 def compare(run, refused, before, now, made):

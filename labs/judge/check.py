@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 
 from labs.judge import diagnosis
 from labs.judge.diagnosis import ENDED, GIVEN_BACK
+from labs.judge.program import CannotJudge
 from vmmsim.trace import NO_CALLS, OF_MODULES, SUCCESS, Machine, number
 
 NEVER = float("inf")
@@ -258,7 +259,11 @@ class Run:
             try:
                 machine.line(call.traced)
             except (AssertionError, KeyError, TypeError, ValueError, StopIteration, AttributeError) as error:
-                raise call.wrong("each call fits those before it", f"{call.name} cannot be followed: {error}") from None
+                words = "what is told of it does not fit what was told before: either the program wrote into the pipe"
+                words += (
+                    f" that tells of its calls, or the judge has a mistake, and says nothing of your file ({error})"
+                )
+                raise CannotJudge(f"line {call.line}, {call.name}: {words}") from None
             yield call, machine
 
     def machine_after(self, call):
@@ -385,10 +390,15 @@ class Run:
 
 
 class Followed(Machine):
-    """The machine of a program that may call what the model's table has not: the simulator knows what that changes."""
+    """The machine of a program that may call what the model's table has not, and call in vain, as cuMemUnmap where
+    nothing is mapped: the simulator knows what a call has changed."""
 
     def demand(self, right, what):
         pass
+
+    def line(self, line):
+        if line["changes"] or line["call"] in NO_CALLS:
+            super().line(line)
 
 
 def memory_under(machine, pid, address):

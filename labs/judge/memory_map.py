@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 
 from labs.judge.check import GIVEN_BACK, CheckFailed, place_of
+from labs.judge.program import CannotJudge
 from vmmsim.trace import OF_MODULES, number
 from vmmsim.view import size_text
 
@@ -31,7 +32,7 @@ class Row:
 def memory_map(wrong):
     """At most MOST_LINES lines: what there was when the call that is to blame came back; of a leak, in the end."""
     call, machine = wrong.call if wrong.call and wrong.call.traced else None, None
-    with contextlib.suppress(CheckFailed):  # what cannot be followed is shown until then
+    with contextlib.suppress(CheckFailed, CannotJudge):  # what cannot be followed is shown until then
         for each, machine in wrong.run.replay():  # noqa: B007
             if each is call and wrong.title != GIVEN_BACK:
                 break

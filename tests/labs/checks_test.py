@@ -106,6 +106,33 @@ def test_what_comes_first_is_told(verdict):
     assert "In words:" in its.words
 
 
+def test_a_call_in_vain_is_followed(verdict):
+    """A call that succeeds and changes nothing fits what came before."""
+    in_vain = """
+        CHECK(cuMemUnmap(address, 2 << 20));
+        CHECK(cudaFree(nullptr));
+        CHECK(cudaFreeHost(nullptr));
+        CHECK(cudaFreeAsync(nullptr, nullptr));
+        CHECK(cuMemFree(0));
+        void* nothing = nullptr;
+        CHECK(cudaMalloc(&nothing, 0));
+    """
+    its = verdict(RIGHT.replace(FREE, in_vain + FREE), check("all can be followed")(lambda run: [*run.replay()]))
+    assert (its.failed, its.words) == ("", "")
+
+
+def test_what_contradicts_itself_is_not_judged(verdict):
+    """That a call has changed what was not there is no mistake of the student's, or it was made on purpose."""
+
+    @check("it is followed")
+    def followed(run):
+        run.all = [call for call in run.all if call.name != "cuMemCreate"]
+        list(run.replay())
+
+    with pytest.raises(CannotJudge, match="cuMemRelease: what is told of it does not fit.* says nothing of your file"):
+        verdict(RIGHT, followed)
+
+
 def test_the_list_keeps_its_order(verdict):
     """What held before something else was told has held, and what needs another run waits for the first one."""
     checks = holds("one"), fails("of what is missing"), holds("two")
