@@ -175,8 +175,8 @@ static void measure_calls() {
   }
 }
 
-// A look-up fetches one row of `row` bytes, 16 bytes a lane at a time. As many lanes as a row has pieces of 16 bytes, 32
-// at most, work on a row, and four look-ups are under way at once in each. Row numbers come from a hash of the look-up.
+// A look-up fetches one row of `row` bytes, 16 bytes a lane at a time. As many lanes as a row has pieces of 16 bytes,
+// 32 at most, work on a row, and four look-ups are under way at once in each. Row numbers come from a hash.
 __device__ unsigned hashed(unsigned x) {
   x = (x ^ x >> 16) * 0x7feb352du;
   x = (x ^ x >> 15) * 0x846ca68bu;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Memory is unmapped, or closed to a GPU, while a kernel, a memset or a copy that uses it is queued or runs, or before a
-// graph with such a node is launched. A fault is the end of a context, so each case has a process of its own.
+// Memory is unmapped, or closed to a GPU, while a kernel, a memset or a copy that uses it is queued or runs, or before
+// a graph with such a node is launched. A fault is the end of a context, so each case has a process of its own.
 #pragma once
 #include "conformance.h"
 
