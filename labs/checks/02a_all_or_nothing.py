@@ -9,7 +9,12 @@ TITLE = "All or nothing"
 MINUTES = 20
 MAINS = (  # what it has after the second growth
     {"chunks": 5, "integers": 5 << 19},
-    {"chunks": 7, "integers": 7 << 19, "changes": {"5 * chunk": "7 * chunk"}},
+    {
+        "chunks": 7,
+        "integers": 7 << 19,
+        "changes": {"5 * chunk": "7 * chunk", "  lab::fill": "  CHECK(grow(buffer, buffer.size));\n  lab::fill"},
+        "words": "with 7 chunks in main, which also grows the buffer to the size that it has",
+    },
 )
 PAGE = "02_growable/README.md#3-fail-half-way"
 OUTPUT = """\
@@ -28,6 +33,7 @@ HINTS = [
 ]
 
 
+CHUNK = 2 << 20
 CALLS = "cuMemCreate", "cuMemMap", "cuMemSetAccess"
 # In turn, and for each file in an order of its own: whoever minds some of them alone is found.
 ERRORS = ["OUT_OF_MEMORY", "ILLEGAL_STATE", "NOT_SUPPORTED", "UNKNOWN", "NOT_PERMITTED", "INVALID_VALUE"]
@@ -67,6 +73,17 @@ def nothing_changed(run):
         as_before(run.again(fail=f"{call.name}:{call.nth}=CUDA_ERROR_{error}"))
     first_growth(run, filled)
     must_tell(run.ended_with(memory="8MiB", status=1, refusals=("cuMemCreate",)), "CUDA_ERROR_OUT_OF_MEMORY")
+
+
+@check("a growth to the size that the buffer has succeeds, and changes nothing", main=1)
+def same_size(run):
+    if wrong := run.stopped():
+        wrong.title = same_size.title
+        raise wrong
+    filled = run.launches[0]
+    mapped = sum(it.size for it in run.machine_after(filled).processes[filled.pid].mappings.values())
+    if mapped != 2 * CHUNK:
+        raise filled.wrong("2 chunks stay mapped", f"then {mapped // CHUNK} were mapped")
 
 
 def must_tell(run, error):

@@ -29,7 +29,6 @@ NON_BLOCKING = 1  # cudaStreamNonBlocking, CU_STREAM_NON_BLOCKING
 OF_CALL = "pid nth device arguments result outputs changes explanation fault".split()  # what a line tells of it
 OF_OPTIONS = {  # what is said of a run with them
     "machine": "machine {}",
-    "main": "with other sizes in main",
     "memory": "with {} of memory each",
     "strict": "with --strict",
     "slow_importer": "where an import is slow and no sleep takes time",
@@ -295,6 +294,7 @@ class Run:
         """In words, which run this is."""
         its, gpus = self.options, self.options["gpus"]
         words = [text.format(its[name]) for name, text in OF_OPTIONS.items() if its.get(name)]
+        words += [getattr(self.main, "words", "with other sizes in main")] if its.get("main") else []
         return ", ".join([f"on {gpus} simulated GPU{'s' if gpus > 1 else ''}", *words])
 
     def is_injected(self, call):

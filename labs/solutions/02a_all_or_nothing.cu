@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
   // >>> your part: undo what was done before the error
+  if (wanted <= buffer.size) return CUDA_SUCCESS;  // cuMemSetAccess refuses 0 bytes
   size_t mapped = buffer.size;
   CUresult result = CUDA_SUCCESS;
   while (result == CUDA_SUCCESS && mapped < wanted) {

@@ -5,6 +5,7 @@
 // - it grows to `wanted` bytes in place, without copying
 // - each create, map and access call of it may fail: ./lab.sh makes each fail in turn
 // - it then returns that error, and nothing is mapped or held that was not before
+// - a growth to the size that the buffer has succeeds, and changes nothing
 // Read 02_growable/README.md#3-fail-half-way. Step 2 there lists such a `grow`: write yours before you look.
 #include "../lab.h"
 
