@@ -381,6 +381,34 @@ def test_a_fault_names_its_launch():
     assert [(step.thread, step.stream) for step in found[:3]] == [(0, 0), (1, 1), (0, 0)]
 
 
+def test_a_kernel_that_runs_too_long_is_to_be_waited_for():
+    """It had been launched before its memory was unmapped: to map memory there would not help. And calls are told by
+    their steps."""
+    advice = "nothing is mapped there; it was unmapped by cuMemUnmap #1: map memory (cuMemMap) and open it to GPU 0 "
+    why = f"{BASE:#x} is reserved, and {advice}(cuMemSetAccess)"
+    fault = {"where": "kernel", "address": hex(BASE + 5), "why": why, "launch": "cudaLaunchKernel #1"}
+    for launches_first in True, False:
+        writer = Writer()
+        writer.reserve(BASE, 2 * MIB)
+        writer.back(BASE, 2 * MIB)
+        if launches_first:
+            writer.launch()
+        writer.unmap(BASE, 2 * MIB)
+        writer.launch()
+        whole = f"cudaDeviceSynchronize() answers cudaErrorIllegalAddress: kernel: {why}"
+        writer.call("cudaDeviceSynchronize", result="cudaErrorIllegalAddress", fault=fault, explanation=whole)
+        last = checked_steps(writer.recording())[-1]
+        told = "wait for its stream (cudaStreamSynchronize) before the unmap"
+        late = f"launched in step 4 went wrong, for step 5 unmapped its memory while it could still run: {told}."
+        assert last.words.endswith(late if launches_first else "launched in step 5 went wrong.")
+        unmapped = f"it was unmapped by cuMemUnmap in step {4 + launches_first}"
+        then = (
+            f" after step 4 had launched the kernel: {told}" if launches_first else ": map memory (cuMemMap) and open"
+        )
+        for text in last.cause, last.explanation:
+            assert unmapped + then in text
+
+
 def test_a_late_fault_names_what_was_unmapped_before():
     """Launches overlap, so the last one may be innocent; but not if the process waited for all of them."""
     for launches, waits, is_near in (1, False, True), (101, False, False), (1, True, False):
@@ -399,7 +427,8 @@ def test_a_late_fault_names_what_was_unmapped_before():
         wanted = (
             "It answers cudaErrorIllegalAddress. An earlier kernel touched memory that was not mapped; CUDA reports it "
             "only now. pool.cc:7 in shrink unmapped 2 MiB in step 6 while work that was launched before (the last "
-            "graph in step 5, the last kernel in step 4) may still have been running (inferred). Otherwise it was the "
+            "graph in step 5, the last kernel in step 4) may still have been running (inferred): "
+            "wait for its stream (cudaStreamSynchronize) before the unmap. Otherwise it was the "
             "last launch, in step 7."
         )
         assert (words.endswith(wanted), "unmapped" in words) == (is_near, is_near)

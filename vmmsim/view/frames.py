@@ -14,6 +14,7 @@ import re
 
 from vmmsim.trace import captures, imports
 from vmmsim.trace.line import ENDS
+from vmmsim.trace.line import number as in_number
 from vmmsim.trace.model import Machine
 from vmmsim.trace.recording import Recording
 from vmmsim.view.brief import brief, told_apart
@@ -23,7 +24,12 @@ from vmmsim.view.naming import variable
 from vmmsim.view.overview import Overview, is_launch, lanes
 from vmmsim.view.owners import Owners
 from vmmsim.view.refusals import answered, lacking
-from vmmsim.view.words import Asked, is_refused, kernels_of
+from vmmsim.view.words import WAIT, Asked, is_refused, kernels_of
+
+# Advice of --explain that is of no use to a kernel which was launched when the memory was still mapped.
+TOO_LATE = re.compile(
+    r": map memory \(cuMemMap\) and open it to .*? \(cuMemSetAccess\)|: use it before that, not after"
+)
 
 
 @dataclasses.dataclass
@@ -67,8 +73,11 @@ class Steps(list):
         self.often = collections.Counter((line["pid"], self.variable(line)) for line in reserve)
         self.ranks = collections.defaultdict(dict)  # of threads and streams
         self.threads = collections.defaultdict(set)  # of each process
-        for line in lines:
+        self.numbers = {}  # by process, call and its sequence number among these
+        for number, line in enumerate(lines, 1):
             self.threads[line["pid"]].add(line["thread"])
+            self.numbers[line["pid"], line["call"], line["nth"]] = number
+        self.unmapped = []  # (process, address, size, step)
         self.lives, self.owners, self.callers = Lifetimes(self.name, self.nth), Owners(recording), Callers(recording)
         self.apart = told_apart(name for line in lines for name in kernels_of(line))
         self.answered = answered(recording)
@@ -87,6 +96,11 @@ class Steps(list):
         asked.is_captured = is_captured = number in self.captured
         if address := line.get("fault", {}).get("address"):
             self.faults[number] = [self.nth[line["pid"]], int(address, 16)]
+        asked.unmapped_late = self.unmapped_late(line)
+        changes = (change for change in line["changes"] if change.get("kind") == "unmap")
+        self.unmapped += [
+            (line["pid"], *map(in_number, (its.get("address"), its.get("size"))), number) for its in changes
+        ]
         is_change = since.has_changed() or bool(line["changes"])
         what, words = brief(line, since, self.name, self.apart, is_captured), self.words(line, asked, number)
         if asked.spoken:
@@ -100,7 +114,7 @@ class Steps(list):
             place=tuple(self.recording.place(line)),
             owner=self.owners.of(line),
             kind="refused" if is_refused(line) else "changes" if is_change else "asks",
-            explanation=line["explanation"],
+            explanation=self.with_steps(line, line["explanation"], asked.unmapped_late),
             brief=what,
             is_launch=is_launch(line) and not is_captured,
             is_captured=is_captured,
@@ -109,8 +123,35 @@ class Steps(list):
             is_answered=number in self.answered,
             led_there=self.recording.led_there(line)[:4],
             stack=self.callers.of(line),
-            cause=cause(line),
+            cause=self.with_steps(line, cause(line), asked.unmapped_late),
         )
+
+    def launch_of(self, line):
+        """The step of the launch that a fault names, or 0."""
+        call, _, nth = line.get("fault", {}).get("launch", "").partition(" #")
+        return self.numbers.get((line["pid"], call, int(nth)), 0) if nth.isdecimal() else 0
+
+    def unmapped_late(self, line):
+        """The step that unmapped what a fault touched, if that was after the launch; or 0."""
+        address, launch = in_number(line.get("fault", {}).get("address")), self.launch_of(line)
+        steps_that_did = (
+            step
+            for pid, at, size, step in reversed(self.unmapped)
+            if pid == line["pid"] and isinstance(at, int) and isinstance(size, int) and at <= address < at + size
+        )
+        last = next(steps_that_did, 0) if launch and isinstance(address, int) else 0
+        return last if last > launch else 0
+
+    def with_steps(self, line, text, unmapped_late):
+        """What is told of calls by their numbers, by those of steps; and what helps a kernel that ran too long."""
+
+        def named(found):
+            step = self.numbers.get((line["pid"], found[1], int(found[2])))
+            return f"{found[1]} in step {step}" if step else found[0]
+
+        if unmapped_late:
+            text = TOO_LATE.sub(f" after step {self.launch_of(line)} had launched the kernel: {WAIT}", text)
+        return re.sub(r"\b(cu(?:da)?[A-Z]\w*) #(\d{1,9})", named, text)
 
     def rank(self, kind, line, value):
         """In the order in which a process names them."""

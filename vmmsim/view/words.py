@@ -36,6 +36,7 @@ HANDLE_TYPES = {1: "a file descriptor", 8: "a fabric handle"}
 RIGHTS = {0: "no access", 1: "read", 3: "read-write"}
 PROTECTION = {"PROT_NONE": 0, "PROT_READ": 1, "PROT_READWRITE": 3}
 OF_KERNELS = re.compile("ILLEGAL_?ADDRESS|LAUNCH_?(FAILED|FAILURE)", re.IGNORECASE)  # errors
+WAIT = "wait for its stream (cudaStreamSynchronize) before the unmap"  # for that of a kernel
 MOST_BEFORE = 100  # steps between memory that was unmapped and a fault that may come of it
 VERBS = {"copy": "copies", "launch": "launches"}
 ASKED = {  # what a call is to do: a verb, and the rest; or a function that says so
@@ -231,6 +232,7 @@ class Asked:
         self.blocks = list(self.process.blocks.values()) if is_end else []
         self.verb = self.rest = ""
         self.fault_before = 0  # the step of the fault that it answers again
+        self.unmapped_late = 0  # the step that unmapped, after the launch, what a fault touched
         self.is_captured = False  # it becomes a node of a graph
         self.freed = self.freed_beside()
         self.own_of = lambda line: ""  # the program's own line behind a call, in words
@@ -299,6 +301,8 @@ class Asked:
             return ""
         kernels = kernels_of(line)
         kernel = f"the kernel {short(kernels[0])}" if len(kernels) == 1 else "a kernel"
+        late_unmap = f", for step {self.unmapped_late} unmapped its memory while it could still run: {WAIT}"
+        inferred += late_unmap * bool(self.unmapped_late)
         return f"{late}: {kernel} that {line['call']} launched in step {step} went wrong{inferred}"
 
     def unmapped_before(self, pid):
@@ -312,7 +316,7 @@ class Asked:
         when = f"steps {first} to {last}" if last > first else f"step {first}"
         launched = ", ".join(f"the last {kind} in step {step}" for step, kind in sorted(running, reverse=True))
         what = "went wrong" if "FAIL" in self.line["result"].upper() else "touched memory that was not mapped"
-        before = f"while work that was launched before ({launched}) may still have been running (inferred)"
+        before = f"while work that was launched before ({launched}) may still have been running (inferred): {WAIT}"
         return f"An earlier kernel {what}; CUDA reports it only now. {who} {size_text(size)} in {when} {before}"
 
     def answer(self):

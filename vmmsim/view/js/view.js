@@ -137,7 +137,7 @@ class View {
     const box = part("refused-words"), { explanation, cause } = step;
     box.hidden = !explanation;
     box.firstChild.replaceChildren(...this.with_code(cause));
-    box.lastChild.textContent = explanation;
+    box.lastChild.replaceChildren(...this.with_code(explanation));
     box.classList.toggle("vmm-brief-words", cause == explanation);
     for (const timeline of this.timelines) timeline.show(at);
     this.show_number();
