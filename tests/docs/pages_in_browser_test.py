@@ -182,12 +182,28 @@ class TestBook(BrowserTest):
         assert self.focused("(element) => Boolean(element.closest('article'))"), "the skip link skips nothing"
 
     def test_listings_of_120_columns_fit(self):
-        for width in (1440, 1280):
+        for width in (1440, 1439, 1366, 1313, 1280, 1200):
             self.open(BOOK / "docs" / "paste.html", width=width)
             all_and_wide = self.page.eval_on_selector_all(
                 "pre", "all => [all.length, all.filter((pre) => pre.scrollWidth > pre.clientWidth).length]"
             )
             assert all_and_wide[0] > 20 and all_and_wide[1] == 0, f"{width}: {all_and_wide}"
+
+    def test_a_view_fits_between_the_side_bars(self):
+        self.open(FIRST)
+        for width in (1440, 1439, 1366, 1320, 1313, 1312):
+            self.look(width, "light")
+            self.expect_no_overflow()
+
+    def test_on_a_phone_each_error_leads_to_its_entries(self):
+        self.open(BOOK / "docs" / "pitfalls.html", width=390)
+        links = self.page.locator("#by-error td:last-child a")
+        places = links.evaluate_all(
+            "all => all.map((it) => [...it.getClientRects()].map((box) => [box.left, box.right]))"
+        )
+        assert len(places) > 50
+        assert all(0 <= left < right <= 390 for place in places for left, right in place)
+        assert all(places), "a link is not shown"
 
     def test_a_phone_with_a_keyboard_reaches_all(self):
         self.open(FIRST, width=390)
