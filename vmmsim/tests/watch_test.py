@@ -336,11 +336,18 @@ sys.exit(f"{len(os.read(heard, 100))} times")
     def test_bad_arguments_are_refused(self, subtests):
         program, file = self.script(), self.recorded()
         (self.place / "plain").write_text("text\n")
+        (self.place / "train.py").write_text("print(1)\n")
         kept = self.files()
         for words, said in (
             ([], "name a program, or a recording"),
             (["--"], "name a program, or a recording"),
-            (["--gpu", "1", program], "unrecognized arguments: --gpu"),
+            (
+                ["--gpu", "1", program],
+                "vmmsim view: there is no option --gpu; did you mean --gpus? (vmmsim view --help li",
+            ),
+            (["--zebra", program], "there is no option --zebra (vmmsim view --help lists the options)"),
+            (["--machine", "labtop", program], "there is no machine 'labtop'; did you mean laptop?"),
+            (["train.py", "--epochs", "3"], "put python3 before it, as in python3 train.py --epochs 3"),
             (["--gpus", "65", program], "--gpus: '65' is no number from 0 to 64"),
             (["--gpus", "", program], "'' is no number"),
             (["--gpus", "x", program], "--gpus: 'x' is no number"),
@@ -362,7 +369,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         ):
             with subtests.test(words):
                 errors = self.view(*words, status=2).err
-                assert re.search(r"^usage: vmmsim view \[options\] PROGRAM ", errors)
+                assert re.fullmatch(r"vmmsim view: .* \(vmmsim view --help lists the options\)\n", errors), "one line"
                 assert said in errors
                 assert self.files() == kept
 

@@ -3,6 +3,7 @@
 
 import argparse
 import contextlib
+import difflib
 import os
 import pathlib
 import re
@@ -41,9 +42,18 @@ def say(text):
 # --- The arguments
 
 
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        """In a line, with what may have been meant; the usage is for --help."""
+        if option := re.match(r"unrecognized arguments: (--?[\w-]+)", message):
+            near = difflib.get_close_matches(option[1], self._option_string_actions, 1, 0.7)
+            message = f"there is no option {option[1]}" + (f"; did you mean {near[0]}?" if near else "")
+        self.exit(2, f"{self.prog}: {message} ({self.prog} --help lists the options)\n")
+
+
 def parser_of(the_tool, machines):
     name = the_tool.name
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=name,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -120,7 +130,9 @@ def check_machine(given, machines):
         given.error(f"--memory: '{given.memory}' is no size like 512MiB or 80GiB")
     if given.machine is not None and given.machine not in machines:
         if "/" not in given.machine:
-            given.error(f"--machine: there is no machine '{given.machine}'; there are {', '.join(machines)}")
+            near = difflib.get_close_matches(given.machine, machines, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(machines)}"
+            given.error(f"--machine: there is no machine '{given.machine}'; {hint}")
         if not os.path.isfile(given.machine):
             given.error(f"--machine: there is no file {given.machine}")
 
@@ -142,6 +154,9 @@ def recordings_of(given):
         return [path, pathlib.Path(more[0])]
     if looks and more and more[0].startswith("-"):
         given.error(f"options stand before the recording: {given.tool.name} {shlex.join([*more, word])}")
+    if not looks and path.suffix == ".py":
+        whole = shlex.join(["python3", *given.command])
+        given.error(f"{word} cannot be executed by itself: put python3 before it, as in {whole}")
     if more or not looks and (given.real or given.record is not None):
         what = "is a recording, and takes no arguments but a second recording" if looks else "cannot be executed"
         given.error(f"{word} {what}")
