@@ -327,6 +327,24 @@ def test_a_name_of_several_reservations_is_numbered():
     assert names == ["R1 (address)", "table", "R3 (address)", "R4"]
 
 
+def test_alike_reservations_and_parts_of_one_are_told_apart():
+    """What stands for several names these, and no others; a part that is opened has its offset."""
+    writer = Writer()
+    for nth, size in enumerate((2, 2, 4, 2, 2, 2, 2)):
+        at = BASE + 64 * nth * MIB
+        writer.reserve(at, 64 * MIB)
+        writer.back(at, size * MIB)
+        writer.access([(at, size * MIB)])
+    writer.back(BASE + 8 * MIB, 2 * MIB)
+    writer.access([(BASE + 8 * MIB, 2 * MIB)])
+    writer.call("exit", {"status": 0}, result="")
+    recording = writer.recording()
+    found = checked_steps(recording)
+    assert (found[3].brief, found[-2].brief) == ("R1: GPU 0 read-write", "R1 + 8 MiB: GPU 0 read-write")
+    assert "R2, R4–R7: 5 × 64 MiB" in texts(found[-2])
+    assert "32 steps, 31 of them calls." in about(recording)
+
+
 def test_a_name_that_the_caller_gives():
     """To what the function returns; what it does not return has the function's."""
     calls = "int* own[gpu] = map(memory);", "mc = my::map(object);", "use(map(memory));", "it = map_all();"

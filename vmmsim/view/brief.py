@@ -7,6 +7,7 @@ apart = told_apart(names) is, by the whole name of a kernel, what only that has 
 import itertools
 import re
 
+from vmmsim.processes import signal_name
 from vmmsim.trace.entities import Mapping, Reservation
 from vmmsim.trace.recording import bare
 from vmmsim.view.overview import is_launch
@@ -21,6 +22,10 @@ def brief(line, since, name, apart, is_captured=False):
         return line["result"]
     if is_launch(line):
         return "captured " * is_captured + launched(line, apart)
+    if line["call"] == "vanished" and "signal" in line["arguments"]:
+        return f"ended by {signal_name(line['arguments']['signal'])}"
+    if line["call"] == "wait":
+        return f"{line['arguments'].get('call')} never ends"
     parts = list(dict.fromkeys(changes(since, lambda thing: name(thing.pid, thing))))
     parts = parts or list(dict.fromkeys(ordinary(line)))
     return ", ".join(parts[:2]) + (f" and {len(parts) - 2} more" if len(parts) > 2 else "")
@@ -35,13 +40,17 @@ def changes(since, name):
             elif isinstance(thing, Mapping):
                 place = f" + {exact_size(offset)}" if (offset := thing.at - thing.room.base) else ""
                 yield f"{size_text(thing.size)} #{thing.memory.nth} {arrow} {name(thing.room)}{place}"
-    opened = {}
+    opened, begins = {}, {}
     for mapping, was in since.access.values():
         for device, flags in mapping.access.items():
             if flags != was.get(device, 0) and mapping.number not in since.gone:
-                opened.setdefault((mapping.room, RIGHTS.get(flags, flags)), {})[device] = True
+                key = mapping.room, RIGHTS.get(flags, flags)
+                opened.setdefault(key, {})[device] = True
+                begins[key] = min(mapping.at, begins.get(key, mapping.at))
     for (room, right), devices in opened.items():
-        yield f"{name(room)}: GPU {', '.join(map(str, devices))} {right}"
+        offset = begins[room, right] - room.base
+        place = f" + {exact_size(offset)}" if offset else ""
+        yield f"{name(room)}{place}: GPU {', '.join(map(str, devices))} {right}"
     if not any(isinstance(thing, Mapping) for thing in came + gone):
         yield from looks(since)
 

@@ -39,7 +39,7 @@ class Step:
     call: str
     words: str
     place: tuple  # (file, line, function), as Recording.place gives it
-    kind: str  # "changes", "refused" or "asks"
+    kind: str  # "changes", "refused" (or what else is an error) or "asks"
     explanation: str
     owner: str = ""  # the program's own line
     brief: str = ""  # what changed, for the list of calls
@@ -113,7 +113,7 @@ class Steps(list):
             words=words,
             place=tuple(self.recording.place(line)),
             owner=self.owners.of(line),
-            kind="refused" if is_refused(line) else "changes" if is_change else "asks",
+            kind="refused" if is_refused(line) or is_bad_end(line) else "changes" if is_change else "asks",
             explanation=self.with_steps(line, line["explanation"], asked.unmapped_late),
             brief=what,
             is_launch=is_launch(line) and not is_captured,
@@ -186,6 +186,11 @@ class Steps(list):
         if key not in self.variables:
             self.variables[key] = variable(self.recording, line)
         return self.variables[key]
+
+
+def is_bad_end(line):
+    """Of a process that a signal ended, or of a call, which never ends."""
+    return line["call"] == "wait" or (line["call"] == "vanished" and bool(line["arguments"].get("signal")))
 
 
 def steps(recording: Recording) -> Steps:

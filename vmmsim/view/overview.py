@@ -78,6 +78,7 @@ class Overview:
         self.count, self.answered, self.ending = len(lines), answered, ending(recording)
         self.launches = [step for step, line in lines if is_launch(line) and step not in captured]
         self.captured = [step for step, line in lines if is_launch(line) and step in captured]
+        self.hung = [step for step, line in lines if line["call"] == "wait"]
         self.vanished = [step for step, line in lines if line["call"] == "vanished"]
         refused = (step for step, line in lines if is_refused(line) and not is_fault(line))
         self.unanswered = [step for step in refused if step not in answered]
@@ -113,9 +114,10 @@ class Overview:
         return held.total in itertools.dropwhile(held.total.__eq__, later)
 
     def opens_at(self):
-        """The step that is looked at first: the first fault, refusal that nothing answered, or process that vanished;
+        """The step that is looked at first: the first fault, refusal that nothing answered, call that never ended, or
+        process that vanished;
         or else the end, if there is a leak; or else the peak."""
-        wrong = [*self.faults[:1], *self.unanswered[:1], *self.vanished[:1]]
+        wrong = [*self.faults[:1], *self.unanswered[:1], *self.hung[:1], *self.vanished[:1]]
         peak = max((self.peak(device) for device in self.lanes), key=lambda peak: peak[1].total)
         return min(wrong, default=self.count if self.leaked else peak[0]) or 1
 
@@ -183,6 +185,7 @@ def matters(overview, key):
     for is_bad, numbers, *nouns in (
         (True, overview.faults, "fault", "faults"),
         (True, overview.unanswered, "refusal", "refusals"),
+        (True, overview.hung, "call that never ends", "calls that never end"),
         (True, overview.vanished, "process vanished", "processes vanished"),
         (False, list(overview.repeats), *REPEATS),
         (False, list(overview.answered), "answered refusal", "answered refusals"),

@@ -113,7 +113,10 @@ def calls_of(recording):
 def about(recording):
     """HTML: what was run where, and how much is known of it."""
     processes = len(recording.processes())
-    calls = plural(len(calls_of(recording)), "call") + (f" of {processes} processes" if processes > 1 else "")
+    count, whose = len(calls_of(recording)), f" of {processes} processes" if processes > 1 else ""
+    calls = plural(count, "call") + whose
+    if count < len(recording.lines):
+        calls = f"{plural(len(recording.lines), 'step')}, {count:,} of them calls{whose}"
     where = recording.about.get("where", "")
     more = NO_COPIES * bool(recording.modules) + NO_TIMES * ("simulated" in where and bool(recording.times()))
     facts = ", ".join(filter(None, [where, calls + more]))

@@ -12,6 +12,13 @@ const touched_in = ({ handles, exports, bound, status }) =>
     .filter((its) => its != KEPT).join("");
 const of_memory = (memory) => [memory.size, memory.handles.map(([process, count]) => [process, count]).join(),
   memory.mapped.length > 0, memory.is_held_by_fd, memory.source_unknown, memory.touched, memory.crosses].join(";");
+// R2–R4, R8 of numbers; of names the first and the last.
+function names_of(names) {
+  const numbers = names.map((name) => Number(name.match(/^R(\d+)$/)?.[1]));
+  if (numbers.some(Number.isNaN)) return `${names[0]}${names.length > 2 ? " …" : ","} ${names.at(-1)}`;
+  const ranges = ranges_of(numbers).map(([from, to]) => from == to ? `R${from}` : `R${from}–R${to}`);
+  return ranges.length > 3 ? `${ranges.slice(0, 2).join(", ")}, …, ${ranges.at(-1)}` : ranges.join(", ");
+}
 // Of ranks, each a list of numbers: the higher ones first.
 const by_rank = (rank) => (one, other) => {
   const ours = rank(one), nth = rank(other).findIndex((its, index) => its != ours[index]);
@@ -96,7 +103,7 @@ class Aggregator {
       { base: first.base, inside: first.inside, others });
     const parts = first.whole.map((part, index) => Object.assign(new Part(part.offset, part.size), part,
       { its_ranges: null, twins: others.map((other) => other.whole[index]) }));
-    if (others.length) region.name = `${first.name}${others.length > 1 ? " …" : ","} ${others.at(-1).name}`;
+    if (others.length) region.name = names_of(region.all.map(({ name }) => name));
     region.parts = parts;
     for (let most = 6; most > 0; most--) {  // with less in it, if it is wider than the picture
       if (sum(least_widths(region, measures)) + 2 * INSET <= width) break;

@@ -101,7 +101,8 @@ class List {
       make("span", { class: "vmm-brief" }, ...texts.map((text) => make("span", {}, text)))];
     const [library, own] = parts_of_owner(this.data.owners[owner]), by = library ? `${own} (${library})` : own;
     const [, where, more] = file ? [0, `${file}:${line}`, ""] : by.match(/^(\S*:\d+|)(.*)/);
-    const mark = make("i", kind == "refused" ? { role: "img", "aria-label": "refused" } : {}, mark_of(step));
+    const wrong = { vanished: "killed", wait: "never ends" }[call] ?? "refused";
+    const mark = make("i", kind == "refused" ? { role: "img", "aria-label": wrong } : {}, mark_of(step));
     entry.append(mark, make("b", {}, String(number)), " ", ...of, ...step.is_launch ? parts.reverse() : parts,
       " ", make("span", { class: "vmm-from" }, make("span", { class: "vmm-place" }, where.replace(/.*\//, "")),
         make("span", { class: "vmm-by" }, more)));
