@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """01a: the driver does not round a size, and a mapping alone grants nobody access."""
 
-from labs.judge.check import check
+from labs.judge.check import Run, check
 
 TITLE = "Replace cudaMalloc"
 MINUTES = 15
@@ -60,3 +60,6 @@ def whole_granules(run):
 )
 def used(run):
     run.must_work(0, 0)
+
+
+answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """01b: the data is in the memory, not at the address."""
 
-from labs.judge.check import check
+from labs.judge.check import Run, check
 
 TITLE = "Move without copying"
 MINUTES = 10
@@ -60,3 +60,6 @@ def old_is_gone(run):
         raise counted.launch.wrong(wanted, "`from` still leads to the memory")
     if len(now) > 1:
         raise counted.launch.wrong("the memory is mapped at `to` and nowhere else", f"it is mapped {len(now)} times")
+
+
+answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """01c: zeros are no default, a right to read is none to write, release does not unmap, cudaFree does not fit."""
 
-from labs.judge.check import check, place_of
+from labs.judge.check import Run, check, place_of
 
 TITLE = "Repair from the explanations"
 MINUTES = 15
@@ -41,3 +41,6 @@ def on_gpu_0(run):
             if change["device"] != 0:
                 raise call.wrong("the memory is created on GPU 0", f"it was created on {place_of(change['device'])}")
     run.must_work(0, 0)
+
+
+answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)

@@ -3,7 +3,7 @@
 
 import itertools
 
-from labs.judge.check import check
+from labs.judge.check import Run, check
 
 TITLE = "Keep the address"
 MINUTES = 15
@@ -81,3 +81,6 @@ def one_access_call(run):
         if not any(first.index < launch.index < second.index for launch in launches):
             wanted = "one call of cuMemSetAccess grants access to all that a growth has mapped"
             raise second.wrong(wanted, "a growth calls it again")
+
+
+answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """02c: to unmap frees nothing while a handle holds the memory, and waits for nobody."""
 
-from labs.judge.check import LAUNCHES, check
+from labs.judge.check import LAUNCHES, Run, check
 
 TITLE = "Give memory back"
 MINUTES = 10
@@ -97,3 +97,6 @@ def given_back(run):
         after = f"after the shrink to {chunks} chunks, {chunks} chunks of memory are left"
         raise unmapped.wrong(after, f"{lives} chunks of memory are left{reason}")
     raise run.wrong("main looks twice at the free memory", "it did not get there")
+
+
+answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)

@@ -79,3 +79,6 @@ def further(run):
     for gpus in range(3, 9):
         must_have(run.again(gpus=gpus), range(gpus))
     run.must_work(0, 0, 0, 1)
+
+
+answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)

@@ -132,3 +132,6 @@ skips = check("without peer access it skips, with status 77", machine="h200x2_no
 skips_one_way = check(
     "it skips where GPU 0 reaches GPU 1, and not the other way round", machine="one_way_peers", **SKIP
 )(ends_before_memory)
+
+
+answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)

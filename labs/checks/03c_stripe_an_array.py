@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """03c: neighbouring addresses may lead to different GPUs, and one call grants access to all the mappings."""
 
-from labs.judge.check import check, place_of
+from labs.judge.check import Run, check, place_of
 
 TITLE = "Stripe an array"
 MINUTES = 15
@@ -63,3 +63,6 @@ def everyone_has_access(run):
 def one_call(run):
     for call in run.calls("cuMemSetAccess")[1:]:
         raise call.wrong("one cuMemSetAccess, of the whole range and for all GPUs", "it was called more than once")
+
+
+answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)

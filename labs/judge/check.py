@@ -9,6 +9,7 @@ docs/contributing/labs.md has all of it.
 import dataclasses
 import functools
 import re
+import signal
 import types
 from fnmatch import fnmatchcase
 
@@ -18,8 +19,18 @@ from labs.judge.program import CannotJudge
 from vmmsim.trace import NO_CALLS, OF_MODULES, SUCCESS, Machine, number
 
 NEVER = float("inf")
-AFTER_FAILURE = (*diagnosis.GIVES_BACK, "cuMulticastUnbind", "cuGetError", "cudaGet", *NO_CALLS)  # calls
+WAITS = "cudaDeviceSync", "cudaStreamSync", "cuCtxSync", "cuStreamSync"
+AFTER_FAILURE = (  # what may follow a failure: giving back, and what belongs to that
+    *(*diagnosis.GIVES_BACK, "cuMulticastUnbind"),
+    *(*WAITS, "cudaSetDevice", "cuGetError", "cudaGet", "cudaPeek", *NO_CALLS),
+)
 NOT_LOOKED_AT = "Query", "LastError", "ErrorString", "ErrorName"  # ends of names: their answers are no failures
+SAYS_FAILED = {
+    0: False,
+    77: False,
+    125: False,
+    128 + signal.SIGABRT: True,
+}  # statuses: 77 is a skip, 125 the simulator's
 RESETS = "cudaDeviceReset", "cuDevicePrimaryCtxReset", "cuCtxDestroy"
 COPIES = "cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*", "cudaGraphL*", "cuGraphL*"
 LAUNCHES = "cudaLaunchK*", "cudaLaunchC*", "cuLaunchK*", "cuLaunchC*"
@@ -353,30 +364,38 @@ class Run:
 
     def must_look_at_answers(self):
         """The first and the last of the driver's calls in each line of the student's are made to fail: the program then
-        ends with status 1."""
+        says so, and ends. What it holds may be left: its end frees that."""
         calls = [call for call in self.calls("cu*") if call.is_students and not call.name.endswith(NOT_LOOKED_AT)]
+        calls = [
+            call for call in calls if not call.name.startswith(("cudaLaunch", "cuLaunch"))
+        ]  # <<<>>> answers nothing
         for each in (reversed(calls), calls):  # of a line the first call, then the last
             for call in {(call.name, call.line): call for call in each}.values():
                 error = "cudaErrorUnknown" if call.name.startswith("cuda") else "CUDA_ERROR_UNKNOWN"
                 self.must_end_at_failure(f"{call.name}:{call.nth}={error}")
 
     def must_end_at_failure(self, fail, says=""):
-        """After the call that is made to fail it gives back at most, and ends with status 1; its stderr says so."""
+        """After the call that is made to fail it gives back at most, tells of it in these words, and ends with a status
+        that is neither 0 nor 77, or by an exception."""
         self.must_end()
         self.must_give_back()
-        run = self.runner.run(self.options | {"fail": fail, "status": 1})
+        run = self.runner.run(self.options | {"fail": fail})
         failed = next((call for call in run.all if run.is_injected(call)), None)
         if not failed:
             return
-        wanted = f"the program ends with status 1 if {failed.name} answers {failed.result}"
+        wanted = (
+            f"if {failed.name} answers {failed.result}, the program tells of it and ends with status 1, as by CHECK"
+        )
         for call in run.all[failed.index + 1 :]:
-            if call.line and not call.name.startswith(AFTER_FAILURE):
+            if call.pid == failed.pid and call.line and not call.name.startswith(AFTER_FAILURE):
                 raise failed.wrong(wanted, f"its answer was not looked at before line {call.line} calls {call.name}")
-        if run.ended.status != 1 or run.ended.why:
-            raise failed.wrong(wanted, f"it ended with status {run.ended.status} {run.ended.why}")
-        if says not in run.said:
-            happened = f"its stderr does not name it: {run.said or 'there is nothing'}"
-            raise failed.wrong(f"{wanted}, and tells of it, as CHECK does", happened)
+        status = -run.ended.status + 128 if run.ended.status < 0 else run.ended.status
+        told = run.said + ("" if self.stdout.startswith(run.stdout) else run.stdout)
+        if run.ended.why or not SAYS_FAILED.get(status, status < 128):
+            raise failed.wrong(wanted, diagnosis.how_it_ended(run) or f"it ended with status 0, and said:\n{told}")
+        if not told or says not in told:
+            happened = f"it ended with status {run.ended.status}, and said {told or 'nothing'}"
+            raise failed.wrong(wanted, happened)
 
     # --- Places of the program that are no calls
 

@@ -4,7 +4,7 @@
 // This program keeps its 5 MiB and 1 byte in memory of cudaMalloc, which cannot grow or move. Make it memory of VMM:
 // - ask for the granularity, and create memory in whole granules, as few as hold 5 MiB and 1 byte
 // - reserve addresses, map the memory there, and grant GPU 0 access, so that the kernels may use it
-// - give each thing back by the call that undoes it
+// - give each thing back by the call that undoes it; look at each answer with CHECK
 // Read 01_vmm_basics/README.md#1-get-addresses-and-memory and #2-map-the-memory-and-let-the-gpu-in.
 #include "../lab.h"
 

@@ -4,7 +4,7 @@
 // This program moves 4 MiB of integers to another address by a copy into new memory. Move them without a copy:
 // - memory is created once, and not a byte is copied or written again
 // - the new address `to` leads to the same memory, and GPU 0 may read and write there
-// - nothing is mapped at the old address `from` any more
+// - nothing is mapped at the old address `from` any more; look at each answer with CHECK
 // Read 01_vmm_basics/README.md#3-move-the-data-without-copying-it.
 #include "../lab.h"
 

@@ -4,7 +4,7 @@
 // This program has three mistakes. ./lab.sh 01c shows the first in the simulator's words; repair it, and run it again:
 // - cuMemCreate gets all that it needs
 // - the kernels have the rights that they need
-// - each thing is given back by the call that undoes it
+// - each thing is given back by the call that undoes it; each answer is looked at, with CHECK
 // Read 01_vmm_basics/README.md#1-get-addresses-and-memory to #5-give-it-back.
 #include "../lab.h"
 

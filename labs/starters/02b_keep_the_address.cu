@@ -4,7 +4,7 @@
 // This buffer grows by a larger block and a copy: its address changes, and both take memory. Make it grow in place:
 // - reserve addresses once, for the largest size, 16 MiB
 // - with each growth create and map only what is new, and grant access with one call
-// - copy nothing, and keep mapped what is mapped
+// - copy nothing, and keep mapped what is mapped; look at each answer with CHECK
 // Read 02_growable/README.md#1-grow-in-a-loop. Steps 1 and 2 list such a buffer: write yours first.
 #include "../lab.h"
 

@@ -4,7 +4,7 @@
 // This buffer shrinks and takes as much memory as before, and it unmaps what a kernel may still use. Change both:
 // - nothing is unmapped while a kernel may use it
 // - with each shrink, memory is given back at once; the handles hold it, too
-// - the chunks that stay keep their memory and their address
+// - the chunks that stay keep their memory and their address; look at each answer with CHECK
 // Read 02_growable/README.md#4-shrink.
 #include "../lab.h"
 

@@ -4,7 +4,7 @@
 // GPU 0 holds two buffers, `open` and `secret`, and no GPU may use either. Grant access by descriptors:
 // - GPU 0, which holds the buffers, may read and write both
 // - GPU 1 may read `open`, and not write it, and not reach `secret`
-// - a third GPU reaches neither, and peer access stays off
+// - a third GPU reaches neither, and peer access stays off; look at each answer with CHECK
 // Read 03_multi_gpu/README.md#2-let-the-loader-in and #3-let-the-reader-in.
 #include "../lab.h"
 

@@ -5,7 +5,7 @@
 // - GPU 0 may read and write, GPU 1 may only read
 // - GPU 1's stream waits for an event that is recorded after the write, and the host does not wait
 // - before memory is made, REQUIRE that GPU 1 reaches GPU 0; where it does not, the program skips, with status 77
-// - peer access stays off: to ask is enough
+// - peer access stays off: to ask is enough; look at each answer with CHECK
 // Read 03_multi_gpu/README.md#4-make-the-reader-wait and #2-let-the-loader-in.
 #include "../lab.h"
 

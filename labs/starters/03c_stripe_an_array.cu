@@ -4,7 +4,7 @@
 // One array lies on GPU 0 alone. Make it lie on all GPUs, in one reservation, so that a kernel sees one pointer:
 // - stripes of one granule: the first on GPU 0, the second on GPU 1 and so on, then GPU 0 again, two on each GPU
 // - one call grants every GPU access to the whole array
-// - it is right for any number of GPUs
+// - it is right for any number of GPUs; look at each answer with CHECK
 // Read 03_multi_gpu/README.md#1-lay-the-table-across-the-gpus and #3-let-the-reader-in.
 #include "../lab.h"
 
