@@ -42,7 +42,10 @@ constexpr char channel_directory[] = "/dev/nvidia-caps-imex-channels/";
 constexpr char channel_file[] = "/dev/nvidia-caps-imex-channels/channel0";
 constexpr char channel_in_memory[] = "/memfd:nvidia-caps-imex-channel0";  // the file that stands for it
 constexpr const char* channel_name = channel_in_memory + sizeof "/memfd:" - 1;
-constexpr int channel_major = 242;
+constexpr int channel_major = 242, gpu_major = 195, uvm_major = 236;
+constexpr char version_file[] = "/proc/driver/nvidia/version";
+constexpr char version_text[] =
+    "NVRM version: NVIDIA UNIX Kernel Module  580.159.04  simulated by vmmsim\n";  // as NVML's
 
 bool begins(const char* text, const char* with) { return !std::strncmp(text, with, std::strlen(with)); }
 
@@ -85,7 +88,7 @@ Seen seen() { return is_read ? once : read_variable(); }
 #define REPLACED(each)                                                                                           \
   each(fopen) each(fopen64) each(glob) each(sleep) each(usleep) each(nanosleep) each(clock_nanosleep) each(poll) \
       each(ppoll) each(select) each(pselect) each(epoll_wait) each(setsockopt) each(sendmsg) each(sendmmsg)      \
-          each(alarm) each(setitimer) each(wait4)
+          each(alarm) each(setitimer) each(wait4) each(statx)
 
 enum Replaced {
 #define NUMBER(name) number_of_##name,
@@ -173,9 +176,27 @@ int in_memory(const char* name, const char* text) {
   return fd;
 }
 
+// A device of the driver's, by its path: a GPU, or what the driver is asked through. Programs look whether it is there.
+struct Device {
+  bool is_one = false, is_there = false;
+  dev_t number = 0;
+};
+Device device_at(const char* path) {
+  constexpr char before[] = "/dev/nvidia";
+  if (!begins(path, before)) return {};
+  const char* const rest = path + sizeof before - 1;
+  const unsigned gpus = unsigned(seen().gpus);
+  if (!std::strcmp(rest, "ctl")) return {true, gpus > 0, makedev(gpu_major, 255)};
+  if (!std::strcmp(rest, "-uvm")) return {true, gpus > 0, makedev(uvm_major, 0)};
+  char* end = nullptr;
+  const unsigned long gpu = std::strtoul(rest, &end, 10);
+  if (*rest < '0' || *rest > '9' || *end) return {};
+  return {true, gpu < gpus, makedev(gpu_major, unsigned(gpu))};
+}
+
 // The host's list, with the simulated GPUs for its own.
 int open_devices() {
-  char real[8192] = "Character devices:\n\nBlock devices:\n", text[sizeof real + 64] = "";
+  char real[8192] = "Character devices:\n\nBlock devices:\n", text[sizeof real + 96] = "";
   const int fd = openat(AT_FDCWD, devices_file, O_RDONLY | O_CLOEXEC);
   const ssize_t size = fd < 0 ? -1 : read(fd, real, sizeof real - 1);
   if (size > 0) real[size] = '\0';
@@ -185,8 +206,9 @@ int open_devices() {
     const size_t length = std::strcspn(line, "\n") + 1;
     const bool is_of_gpus = memmem(line, length, "nvidia", 6);
     if (*line == '\n' && seen().gpus)  // after the last of the character devices
-      end += size_t(
-          std::snprintf(text + end, sizeof text - end, "195 nvidia\n%d nvidia-caps-imex-channels\n", channel_major));
+      end += size_t(std::snprintf(text + end, sizeof text - end,
+                                  "%d nvidia\n%d nvidia-uvm\n%d nvidia-caps-imex-channels\n", gpu_major, uvm_major,
+                                  channel_major));
     if (!is_of_gpus) std::memcpy(text + end, line, length), end += length;
     line += length;
   }
@@ -203,6 +225,11 @@ bool open_simulated(const char* path, int flags, int* fd) {
     *fd = !std::strcmp(path, channel_file) && seen().has_channel ? in_memory(channel_name, "") : -1;
   } else if (is_numa_node(path)) {
     *fd = in_memory("numa_node", "0\n");
+  } else if (!std::strcmp(path, version_file)) {
+    *fd = in_memory("version", version_text);
+  } else if (const Device device = device_at(path); device.is_one) {
+    errno = ENOENT;
+    *fd = device.is_there ? in_memory(path + sizeof "/dev/" - 1, "") : -1;
   } else {
     return false;
   }
@@ -230,31 +257,72 @@ int find_files(const char* pattern, int flags, int (*failed)(const char*, int), 
   return libc_glob("", flags, failed, result);                             // nothing, as the flags want it said
 }
 
+// What a program finds at a path of the simulated GPUs. False: the path is none of theirs. Then 0, or -1 and errno.
+bool describe_simulated(const char* path, struct stat* is, int* result) {
+  if (!path || *path != '/' || !seen().is_simulated) return false;
+  const bool is_text = !std::strcmp(path, version_file) || is_numa_node(path);
+  const Device device = device_at(path);
+  if (!is_text && !device.is_one) return false;
+  *result = is_text || device.is_there ? 0 : -1;
+  if (*result) errno = ENOENT;
+  *is = {};
+  is->st_nlink = 1;
+  is->st_mode = is_text ? S_IFREG | 0444 : S_IFCHR | 0666;
+  is->st_rdev = device.number;
+  is->st_blksize = 4096;
+  return true;
+}
+
 // Whether a file is there and may be used so.
 int look_at(const char* path, int mode) {
-  if (!path || !seen().is_simulated || !is_numa_node(path)) return faccessat(AT_FDCWD, path, mode, 0);
+  struct stat is;
+  int result;
+  if (!describe_simulated(path, &is, &result)) return faccessat(AT_FDCWD, path, mode, 0);
+  if (result || !(mode & (S_ISREG(is.st_mode) ? W_OK | X_OK : X_OK))) return result;
   errno = EACCES;
-  return mode & (W_OK | X_OK) ? -1 : 0;
+  return -1;
 }
 
-// What /proc calls a descriptor's file begins so.
-bool is_called(int fd, const char* begin) {
-  char path[32] = "/proc/self/fd/", digits[12], name[64] = "";
-  int count = 0;
-  size_t end = std::strlen(path);
-  for (unsigned rest = unsigned(fd); !count || rest; rest /= 10) digits[count++] = char('0' + rest % 10);
-  while (count) path[end++] = digits[--count];
-  return readlink(path, name, sizeof name - 1) > 0 && begins(name, begin);
+int describe_at(int directory, const char* path, struct stat* is, int flags) {
+  int result;
+  if (describe_simulated(path, is, &result)) return result;
+  return int(syscall(SYS_newfstatat, directory, path, is, flags));
 }
 
-// A descriptor of the file that stands for the channel's, in whatever process it has come to, looks like a device.
+// What /proc calls a descriptor's file: "/memfd:nvidia0 (deleted)".
+struct FileName {
+  char text[64] = "";
+  explicit FileName(int fd) {
+    char path[32] = "/proc/self/fd/", digits[12];
+    int count = 0;
+    size_t end = std::strlen(path);
+    for (unsigned rest = unsigned(fd); !count || rest; rest /= 10) digits[count++] = char('0' + rest % 10);
+    while (count) path[end++] = digits[--count];
+    if (readlink(path, text, sizeof text - 1) < 0) text[0] = '\0';
+  }
+};
+bool is_called(int fd, const char* begin) { return begins(FileName(fd).text, begin); }
+
+// The device that a file in memory stands for.
+Device device_of(int fd) {
+  constexpr char before[] = "/memfd:", devices[] = "/dev/";
+  FileName name(fd);
+  if (begins(name.text, channel_in_memory)) return {true, true, makedev(channel_major, 0)};
+  if (!begins(name.text, before)) return {};
+  if (char* const end = std::strstr(name.text, " (deleted)")) *end = '\0';
+  char* const path = name.text + sizeof before - sizeof devices;
+  std::memcpy(path, devices, sizeof devices - 1);
+  return device_at(path);
+}
+
+// A descriptor of a file that stands for a device, in whatever process it has come to, looks like one.
 int describe(int fd, struct stat* is) {
-  const int result = fstatat(fd, "", is, AT_EMPTY_PATH);
+  const int result = int(syscall(SYS_newfstatat, fd, "", is, AT_EMPTY_PATH));
   if (result != 0 || !S_ISREG(is->st_mode) || is->st_nlink != 0 || is->st_size != 0) return result;
   const int before = errno;
-  if (is_called(fd, channel_in_memory)) {
+  if (const Device device = device_of(fd); device.is_there) {
     is->st_mode = S_IFCHR | 0666;
-    is->st_rdev = makedev(channel_major, 0);
+    is->st_rdev = device.number;
   }
   errno = before;
   return result;
@@ -354,7 +422,8 @@ OPEN(open64)
 int __open_2(const char* path, int flags) { return open_file(path, flags, 0); }
 int __open64_2(const char* path, int flags) { return open_file(path, flags, 0); }
 
-// NCCL asks so whether there is a NUMA node's file.
+// NCCL asks so whether there is a NUMA node's file, and others whether there is a GPU's device. The last two are stat and
+// lstat in programs of before glibc 2.33.
 int access(const char* path, int mode) noexcept { return look_at(path, mode); }
 
 // Programs that look for a channel list the directory.
@@ -364,6 +433,32 @@ int glob(const char* pattern, int flags, int (*failed)(const char*, int), glob_t
 int glob64(const char* pattern, int flags, int (*failed)(const char*, int), glob64_t* result) {
   return find_files(pattern, flags, failed, reinterpret_cast<glob_t*>(result));
 }
+
+int stat(const char* path, struct stat* is) noexcept { return describe_at(AT_FDCWD, path, is, 0); }
+int stat64(const char* path, struct stat64* is) noexcept { return stat(path, reinterpret_cast<struct stat*>(is)); }
+int lstat(const char* path, struct stat* is) noexcept { return describe_at(AT_FDCWD, path, is, AT_SYMLINK_NOFOLLOW); }
+int lstat64(const char* path, struct stat64* is) noexcept { return lstat(path, reinterpret_cast<struct stat*>(is)); }
+int fstatat(int directory, const char* path, struct stat* is, int flags) noexcept {
+  return describe_at(directory, path, is, flags);
+}
+int fstatat64(int directory, const char* path, struct stat64* is, int flags) noexcept {
+  return fstatat(directory, path, reinterpret_cast<struct stat*>(is), flags);
+}
+int statx(int directory, const char* path, int flags, unsigned mask, struct statx* all) noexcept {
+  struct stat is;
+  int result;
+  if (!describe_simulated(path, &is, &result)) return NEXT(statx)(directory, path, flags, mask, all);
+  *all = {};
+  all->stx_mask = STATX_TYPE | STATX_MODE | STATX_NLINK;
+  all->stx_mode = static_cast<uint16_t>(is.st_mode);
+  all->stx_nlink = 1;
+  all->stx_blksize = 4096;
+  all->stx_rdev_major = major(is.st_rdev);
+  all->stx_rdev_minor = minor(is.st_rdev);
+  return result;
+}
+int __xstat(int, const char* path, struct stat* is) noexcept { return stat(path, is); }
+int __lxstat(int, const char* path, struct stat* is) noexcept { return lstat(path, is); }
 
 // A program makes sure that a channel's file is a device.
 int fstat(int fd, struct stat* is) noexcept { return describe(fd, is); }

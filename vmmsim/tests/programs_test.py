@@ -55,6 +55,28 @@ int main(void) {
          fopen("/dev/no such file", "r") != NULL);
 }
 """
+NODES = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    struct stat by_path = {0}, by_file = {0}, from_directory = {0};
+    struct statx by_statx = {0};
+    const int fd = open(argv[i], O_RDWR), answers[] = {access(argv[i], R_OK | W_OK), stat(argv[i], &by_path), fd,
+        fstatat(AT_FDCWD, argv[i], &from_directory, 0), statx(AT_FDCWD, argv[i], 0, STATX_TYPE, &by_statx)};
+    printf("%s:", argv[i]);
+    const int is_device = fd >= 0 && fstat(fd, &by_file) == 0 && S_ISCHR(by_file.st_mode) && S_ISCHR(by_path.st_mode);
+    if (is_device && by_file.st_rdev == by_path.st_rdev && by_file.st_rdev == from_directory.st_rdev &&
+        by_statx.stx_rdev_major == major(by_file.st_rdev) && by_statx.stx_rdev_minor == minor(by_file.st_rdev))
+      printf(" %u %u\n", major(by_file.st_rdev), minor(by_file.st_rdev));
+    else printf(" %d %d %d %d %d\n", answers[0], answers[1], answers[2], answers[3], answers[4]);
+  }
+}
+"""
 VARIABLES = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -331,6 +353,9 @@ class TestPrograms(VmmsimCase):
         self.at_end.callback(link.unlink)
         program = self.build("allocates", self.ALLOCATES, LIBRARIES / "libcuda.so.1")
         self.ends(vmmsim(program, environment={"LD_PRELOAD": str(link)}), 0, "shim: 4096\n")
+        linked = self.build("liblinked.so", self.SHIM, "-shared", "-fPIC", "-ldl", LIBRARIES / "libcuda.so")
+        shutil.copy(linked, link)  # it wants a driver by itself, also in vmmsim
+        self.ends(vmmsim(program, environment={"LD_PRELOAD": str(link)}), 0, "shim: 4096\n")
         self.ends(vmmsim("env", f"LD_PRELOAD={link}", program), 0, "shim: 4096\n")
         self.ends(vmmsim("sh", "-c", 'LD_PRELOAD="$1:$LD_PRELOAD" "$0"', program, link), 0, "shim: 4096\n")
         self.ends(vmmsim("sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:$1" "$0"', program, link), 0, "shim: 4096\n")
@@ -398,6 +423,25 @@ class TestPrograms(VmmsimCase):
         outside = subprocess.run([program], capture_output=True, text=True).stdout
         self.ends(vmmsim("sh", "-c", 'unset VMMSIM; "$0"', program), 0, outside)
 
+    def test_the_devices_are_those_of_the_simulated_gpus(self):
+        program = self.build("nodes", NODES)
+        asked = ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2", "/dev/nvidiactl", "/dev/nvidia-uvm"]
+        missing = "-1 -1 -1 -1 -1"
+        there = ["195 0", "195 1", missing, "195 255", "236 0"]
+        lines = "".join(f"{path}: {device}\n" for path, device in zip(asked, there, strict=True))
+        self.ends(vmmsim("--gpus", "2", program, *asked), 0, lines)
+        self.ends(vmmsim("--machine", "no_gpu", program, *asked), 0, "".join(f"{path}: {missing}\n" for path in asked))
+        others = ["/dev/nvidia", "/dev/nvidia0x", "/dev/null0", "nvidia0"]
+        self.ends(vmmsim(program, *others), 0, "".join(f"{path}: {missing}\n" for path in others))
+        script = f"import os; print(*(os.path.exists(path) and os.access(path, os.R_OK) for path in {asked}))"
+        self.ends(vmmsim("--gpus", "2", sys.executable, "-c", script), 0, "True True False True True\n")
+        self.ends(vmmsim("test", "-c", "/dev/nvidia0"), 0)
+        version = vmmsim("cat", "/proc/driver/nvidia/version")
+        assert version.stdout.startswith("NVRM version: ") and " 580.159.04 " in version.stdout, version
+        self.ends(vmmsim("test", "-f", "/proc/driver/nvidia/version"), 0)
+        outside = subprocess.run([program, "/dev/nvidiactl"], capture_output=True, text=True).stdout
+        self.ends(vmmsim("sh", "-c", 'unset VMMSIM; exec "$0" /dev/nvidiactl', program), 0, outside)
+
     def test_the_list_of_devices_has_the_simulated_ones(self):
         """As other programs read it, with other calls."""
         read = vmmsim("cat", "/proc/devices")
@@ -407,6 +451,6 @@ class TestPrograms(VmmsimCase):
         real = vmmsim("sh", "-c", "unset VMMSIM; cat /proc/devices").stdout
         assert f"242 {CLASS}" not in real
         added = [line for line in read.stdout.splitlines() if line not in real.splitlines()]
-        assert added == ["195 nvidia", f"242 {CLASS}"]
+        assert added == ["195 nvidia", "236 nvidia-uvm", f"242 {CLASS}"]
         without = vmmsim("--machine", "no_gpu", "cat", "/proc/devices").stdout.splitlines()
         assert without == [line for line in real.splitlines() if "nvidia" not in line]
