@@ -353,7 +353,8 @@ class TestPrograms(VmmsimCase):
         self.at_end.callback(link.unlink)
         program = self.build("allocates", self.ALLOCATES, LIBRARIES / "libcuda.so.1")
         self.ends(vmmsim(program, environment={"LD_PRELOAD": str(link)}), 0, "shim: 4096\n")
-        linked = self.build("liblinked.so", self.SHIM, "-shared", "-fPIC", "-ldl", LIBRARIES / "libcuda.so")
+        needs = "-ldl", "-Wl,--no-as-needed", LIBRARIES / "libcuda.so"
+        linked = self.build("liblinked.so", self.SHIM, "-shared", "-fPIC", *needs)
         shutil.copy(linked, link)  # it wants a driver by itself, also in vmmsim
         self.ends(vmmsim(program, environment={"LD_PRELOAD": str(link)}), 0, "shim: 4096\n")
         self.ends(vmmsim("env", f"LD_PRELOAD={link}", program), 0, "shim: 4096\n")
