@@ -365,7 +365,10 @@ const char* const taken[] = {
     "vmad.s32.s32.s32.sat.shr7 %r1, %r2.h0, %r3.b1, -%r4;", "vset4.s32.s32.lt.add %r1, %r2, %r3.b0123, %r4;",
     "ld.mmio.relaxed.sys.global.u32 %r1, [%rd1];", "mov.pred %p1, %is_explicit_cluster;",
     "p: .callprototype _ (); call %rd1, (), p;", "mov.u64 %rd1, %pm0_64;",
-    "fence.acquire.sync_restrict::shared::cluster.cluster;"};
+    "fence.acquire.sync_restrict::shared::cluster.cluster;", "fence.release.sync_restrict::shared::cta.cluster;",
+    "slct.ftz.u32.f32 %r1, %r1, %r1, %f1;", "slct.u32.s32 %r1, %r1, %r1, %r1;",
+    "ldu.global.v4.u32 {%r1, %r1, %r1, %r1}, [%rd1];",
+    "mbarrier.arrive_drop.noComplete.release.cta.shared.b64 %rd1, [%r1], %r1;"};
 const char* const refused[] = {
     "addd.u32 %r1, %r1, %r1;", "add.u32 %r1, %rd1, %r1;", "add.f32 %f1, %f1, 1;", "mul.u32 %r1, %r1, %r1;",
     "ld.global.v2.u32 %r1, [%rd1];", "cvt.f32.f64 %f1, %d1;", "setp.xx.u32 %p1, %r1, %r1;", "wgmma.fence.sync.aligned;",
@@ -411,8 +414,12 @@ const char* const refused[] = {
     // An address of 32 bits where one may be of global memory, and a name that lies elsewhere.
     "red.add.u32 [%r1], %r1;", "mbarrier.init.b64 [%r1], 1;", "prefetch.L1 [%r1];", "multimem.st.u32 [%r1], %r1;",
     "call %rd1, ();", "call %r1, (), %rd1;", "call g;", "call 7;", "mov.u32 %r1, g;", "st.param.b32 [%rd1], %r1;",
-    "discard.global.L2 [%r1], 128;", "atom.global.inc.u32 %r1, [%r1], %r1;", "ldu.global.u32 %r1, [%r1];",
-    "ld.global.u32 %r1, [room];", "ld.u32 %r1, [a];", "st.shared.u32 [g], %r1;", "mapa.u64 %rd1, g, 1;",
+    "slct.ftz.u32.s32 %r1, %r1, %r1, %r1;", "ldu.global.v8.u32 {%r1, %r1, %r1, %r1, %r1, %r1, %r1, %r1}, [%rd1];",
+    "fence.acquire.sync_restrict::shared::cta.cluster;", "fence.release.sync_restrict::shared::cluster.cluster;",
+    "mbarrier.arrive_drop.noComplete.relaxed.cta.shared.b64 %rd1, [%r1], %r1;",
+    "mbarrier.arrive.noComplete.release.cluster.shared.b64 %rd1, [%r1], %r1;", "discard.global.L2 [%r1], 128;",
+    "atom.global.inc.u32 %r1, [%r1], %r1;", "ldu.global.u32 %r1, [%r1];", "ld.global.u32 %r1, [room];",
+    "ld.u32 %r1, [a];", "st.shared.u32 [g], %r1;", "mapa.u64 %rd1, g, 1;",
     "cp.async.ca.shared.global [%r1], [room], 16;",
     "red.async.relaxed.cluster.shared::cluster."
     "mbarrier::complete_tx::bytes.inc.u32 [g], %r1, [%r2];"};
