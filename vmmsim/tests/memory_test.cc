@@ -436,8 +436,9 @@ CASE(multicast_objects, four_gpus) {
   remove(second, 4 * MiB);
   EXPECT(end(start("breaker")) == 128 + SIGKILL);  // whoever finds that counts the bindings anew
   EXPECT(free_of(1) == before[1] - 8 * MiB && !std::strcmp(replicas(page_table(0).lookup(mc))[1], "bound"));
-  REFUSED(CUDA_ERROR_INVALID_VALUE, "this offset", (multicast_unbind(object, 1, 0, 4 * MiB), 0));
-  multicast_unbind(object, 1, 0, page);
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "this offset", (multicast_unbind(object, 0, 0, 4 * MiB), 0));  // a part
+  REFUSED(CUDA_ERROR_INVALID_VALUE, "this offset", (multicast_unbind(object, 1, page, page), 0));
+  multicast_unbind(object, 1, 0, 4 * MiB);  // what is bound there lies within
   EXPECT(free_of(1) == before[1] - 4 * MiB && !replicas(page_table(0).lookup(mc))[1]);
   release(object), release(memory[0]), release(memory[1]);
   EXPECT(replicas(entry)[1]);
@@ -637,9 +638,11 @@ CASE(lacking, lack_most) {
   REFUSED(CUDA_ERROR_NOT_SUPPORTED, "fabric", create(page, on_gpu(0, CU_MEM_HANDLE_TYPE_FABRIC), 0));
   REFUSED(CUDA_ERROR_NOT_SUPPORTED, "multicast", multicast_create(team_of(2, page)));
   CUmemAllocationProp p = on_gpu(0);
-  p.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC, p.allocFlags.gpuDirectRDMACapable = 1;
+  p.allocFlags.gpuDirectRDMACapable = 1;
+  REFUSED(CUDA_ERROR_INVALID_DEVICE, "GPUDirect RDMA", create(page, p, 0));
+  p.allocFlags.gpuDirectRDMACapable = 0, p.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
   p = properties(create(page, p, 0));
-  EXPECT(p.allocFlags.compressionType == 0 && p.allocFlags.gpuDirectRDMACapable == 0);
+  EXPECT(p.allocFlags.compressionType == 0);
   const uint64_t a = map_new(page);
   REFUSED(CUDA_ERROR_INVALID_DEVICE, "cannot reach", (open_to(a, page, {access_of(1)}), 0));
   EXPECT(must_fail("cuMemMap") == false && must_fail("cuMemCreate") == false && must_fail("cuMemCreate") == true);

@@ -28,6 +28,7 @@ void join(CUgraphNode from, CUgraphNode to, const CUgraphEdgeData& data) {
 // Gives a program a list of handles: how many there are if it gives no room, else as many as there is room for.
 void give(std::span<const CUgraphNode> all, CUgraphNode* to, size_t* count) {
   require_non_null(count, "the number of nodes");
+  require(!to || *count, "the list has room for 0: give null instead of it to be told how many there are");
   if (to)
     for (size_t i = 0; i < *count; ++i) to[i] = i < all.size() ? all[i] : nullptr;
   *count = to ? std::min(*count, all.size()) : all.size();

@@ -184,6 +184,9 @@ void check(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
 void launch(const CUDA_KERNEL_NODE_PARAMS_v3& what, CUstream where, const Attributes& attributes) {
   CUstream_st& stream = driver::stream(where);
   const SharedWork work = kernel_work(what, attributes, stream.context);
+  require(!attributes.contains(CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) || is_capturing(stream),
+          CUDA_ERROR_NOT_SUPPORTED,
+          "CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE is for a node of a graph, and the stream does not capture");
   if (submit(stream, work)) return;
   for (const auto& event : {work->event_of_begin, work->event_of_end})
     if (event) capture_record(stream, *event);

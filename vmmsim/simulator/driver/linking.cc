@@ -211,6 +211,7 @@ CUresult add_file(CUlinkState link, CUjitInputType type, const char* path) {
   std::ifstream file(path, std::ios::binary);
   require(bool(file), CUDA_ERROR_FILE_NOT_FOUND, "the file cannot be opened");
   const std::string content(std::istreambuf_iterator<char>(file), {});
+  if (content.empty()) refuse_link(link, CUDA_ERROR_INVALID_IMAGE, std::string(path) + " is empty");
   return add(link, type, content.data(), content.size(), path);
 }
 

@@ -105,6 +105,7 @@ unsigned access_at(const Range& range, uint64_t address) {
     }
   }
   if (range.kind != Range::vmm) return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  if (!has_current()) return CU_MEM_ACCESS_FLAGS_PROT_NONE;
   CUmemLocation location = {};
   location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   location.id = current()->device;
@@ -142,7 +143,12 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       require(on_host || is_managed || range->host_access, "the host cannot reach this memory");
       return give(address);
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return give(int(is_managed));
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS: {
+      require(is_malloc && memory::machine().rdma,
+              "only memory of cuMemAlloc has tokens, on a GPU with GPUDirect RDMA");
+      return give(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS{0, 1});  // which nobody can use here
+    }
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return give(int(is_managed || range->sync_memops));
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return give(range->id);
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return give(range->block_id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(int(is_managed));
@@ -208,6 +214,16 @@ void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
   const bool is_block = range->kind == Range::pool || range->kind == Range::registered;
   if (base) *base = is_host_vmm(*range) ? 0 : is_block ? range->range_base : range->base;  // 0: as on the H200
   if (size) *size = is_block ? range->range_size : range->size;
+}
+
+void set_sync_memops(uint64_t address, bool value) {
+  const auto range = memory::find(address);
+  require(range.has_value(), "nothing of CUDA's lies at this address");
+  require(
+      range->kind != Range::vmm && range->kind != Range::multicast_range && !range->owner.pool,
+      CUDA_ERROR_NOT_SUPPORTED,
+      "memory of cuMemMap or of a pool is not set so: call cuCtxSetFlags(CU_CTX_SYNC_MEMOPS), for the whole context");
+  memory::set_sync_memops(address, value);
 }
 
 // Whose managed memory it is says when the host may touch it, which is always here: looked at, and nothing changes.
@@ -360,6 +376,6 @@ CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
     forbid_in_capture();
     require_non_null(value, "value");
     require(attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, "only SYNC_MEMOPS is set");
-    require(memory::find(ptr).has_value(), "nothing of CUDA's lies at this address");
+    set_sync_memops(ptr, *static_cast<const unsigned*>(value));
   });
 }

@@ -150,6 +150,7 @@ CUfunction function_of(CUmodule handle, const char* name) {
 gpu::Module::Global variable_of(CUmodule handle, const char* name) {
   require_non_null(name, "name");
   const auto module = checked(handle);
+  require(*name, "name is empty");
   const gpu::Module::Global* const found = module->module->variable(name);
   require(found || !module->module->kernel(name), "this is the name of a kernel");
   if (!found) refuse(CUDA_ERROR_NOT_FOUND, std::string("the module has no variable ") + name);

@@ -217,6 +217,10 @@ Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long 
     refuse("size is " + std::to_string(size) + ": round it up to the granularity, " + in_mib(machine().granularity));
   if (!machine().vmm) refuse(CUDA_ERROR_NOT_SUPPORTED, no_vmm);
   const int owner = owner_asked_for(properties);
+  if (properties.allocFlags.gpuDirectRDMACapable && !machine().rdma)
+    refuse(CUDA_ERROR_INVALID_DEVICE,
+           "prop: allocFlags.gpuDirectRDMACapable is set, and the GPU has no GPUDirect RDMA: ask for "
+           "CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED first");
   const uint32_t number = take_memory(owner, size);
   {
     const LedgerLock locked;
@@ -224,7 +228,7 @@ Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long 
     const auto& flags = properties.allocFlags;
     record->handle_types = properties.requestedHandleTypes & known_types;
     record->usage = flags.usage;
-    record->rdma = machine().rdma && flags.gpuDirectRDMACapable;
+    record->rdma = flags.gpuDirectRDMACapable != 0;
     const bool is_compressed = machine().compression && !record->rdma && flags.compressionType;
     record->compression = is_compressed ? CU_MEM_ALLOCATION_COMP_GENERIC : CU_MEM_ALLOCATION_COMP_NONE;
     const bool on_gpu = of_whole_gpu(properties.location).type == CU_MEM_LOCATION_TYPE_DEVICE;

@@ -35,6 +35,7 @@ std::optional<Range> find_ordinary(const Mapping& mapping, uint64_t address) REQ
   range.block_id = mapping.id;
   range.mapped = true;
   range.owner = owner_of(allocation);
+  range.sync_memops = allocation.sync_memops;
   const Record* const record = mapping.kind == Range::pool ? &ledger().record[mapping.record] : nullptr;
   if (record && record->maker == this_process())  // of an import the driver tells none
     range.properties.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(record->handle_types);
@@ -95,6 +96,12 @@ bool check_page(CUdevice device, uint64_t address, uint64_t size, Entry entry, b
 std::optional<Range> find(uint64_t address) {
   const auto guard = lock_process();
   return find_locked(address);
+}
+
+void set_sync_memops(uint64_t address, bool value) {
+  const auto guard = lock_process();
+  const auto found = allocation_with(address);
+  if (found != process().allocations.end()) found->second.sync_memops = value;
 }
 
 std::vector<Range> allocations_of(CUcontext context) {

@@ -163,8 +163,10 @@ struct Range {
   size_t range_size;
   unsigned host_access;  // of VMM memory: CUmemAccess_flags
   Owner owner;           // of an allocation
+  bool sync_memops;      // likewise
 };
-std::optional<Range> find(uint64_t address);  // the mapping, allocation or reservation that holds it
+void set_sync_memops(uint64_t address, bool);  // of the allocation that holds it
+std::optional<Range> find(uint64_t address);   // the mapping, allocation or reservation that holds it
 std::vector<Range> allocations_of(CUcontext);
 // Takes an allocation from its owner, who is told: it is to be freed once nothing uses it any more. Throws
 // Refused{CUDA_ERROR_INVALID_VALUE} unless one of such a kind begins at the address, `opened` (open_ipc) or not.

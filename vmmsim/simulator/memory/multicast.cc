@@ -399,22 +399,42 @@ void multicast_bind_address(Handle handle, TeamGpu gpu, size_t offset, uint64_t 
   });
 }
 
+// What is bound within the range. Those that the range cuts stay, and it is refused.
+static std::vector<uint32_t> bound_within(const Record& object, int gpu, size_t offset, size_t size) {
+  const Record* const records = ledger().record;
+  std::vector<uint32_t> found;
+  for (uint32_t b = object.next; b != invalid_index; b = records[b].next) {
+    if (records[b].gpu != gpu || records[b].offset >= offset + size || records[b].offset + records[b].size <= offset)
+      continue;
+    if (records[b].offset < offset || records[b].offset + records[b].size > offset + size) return {};
+    found.push_back(b);
+  }
+  return found;
+}
+
 void multicast_unbind(Handle handle, CUdevice device, size_t offset, size_t size) {
   const auto guard = lock_process();
   const int gpu = gpu_of(device);
   const Record& object = object_named(handle);
   check_range("multicast object", offset, size, object.size);
+  std::vector<std::pair<size_t, size_t>> unbound;
   {
     const LedgerLock locked;
-    const Record* const records = ledger().record;
-    uint32_t b = object.next;
-    while (b != invalid_index && (records[b].gpu != gpu || records[b].offset != offset || records[b].size != size))
-      b = records[b].next;
-    if (b == invalid_index)
-      refuse("no memory of GPU " + std::to_string(device) + " was bound with this offset and this size");
-    remove_binding(b);
+    for (const uint32_t b : bound_within(object, gpu, offset, size)) {
+      unbound.emplace_back(ledger().record[b].offset, ledger().record[b].size);
+      remove_binding(b);
+    }
   }
-  change("unbind", {{"handle", hexadecimal(handle)}, {"offset", offset}, {"size", size}, {"device", device}});
+  if (unbound.empty())
+    refuse("no memory of GPU " + std::to_string(device) +
+           " was bound with this offset and this size, and none lies whole within them");
+  if (options().explain && unbound != std::vector{std::pair(offset, size)})
+    log_wrapped("vmmsim: " + current_call() + " names " + in_mib(size) + " of the multicast object, from offset " +
+                hexadecimal(offset) + " on, where " + std::to_string(unbound.size()) +
+                " smaller binds are; the header wants offset and size of one bind, and calls all else undefined. Here "
+                "all that lie within are undone\n");
+  for (const auto& [at, bytes] : unbound)
+    change("unbind", {{"handle", hexadecimal(handle)}, {"offset", at}, {"size", bytes}, {"device", device}});
 }
 
 }  // namespace memory

@@ -56,6 +56,7 @@ struct Allocation {
   unsigned opened = 0;        // IPC memory: how often; 0: this process made it
   bool is_read_only = false;  // registered
   bool is_taken = false;      // from its owner
+  bool sync_memops = false;   // as the program has set it, without effect
 };
 
 struct Reservation {
@@ -148,6 +149,8 @@ void write_entries(const Mapping&) REQUIRES(process_lock);
 void count_open(const Mapping&, CUdevice) REQUIRES(process_lock);  // one more; refuses
 void count_closed(const Mapping&, CUdevice) REQUIRES(process_lock);
 void check_mappings_left(CUdevice) REQUIRES(process_lock);  // refuses
+// Whether a GPU may be let into another's memory, by whatever call; refuses. A machine may have few places for that.
+void check_peers_left(CUdevice, int owner) REQUIRES(process_lock);
 
 // --- Ordinary memory
 // Of new memory, or of another process's that is held: the mapping holds it from then on. Refuses.

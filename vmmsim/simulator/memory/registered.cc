@@ -131,6 +131,7 @@ std::optional<Range> find_registered(uint64_t address) {
   range.range_base = base;
   range.range_size = allocation.size;
   range.owner = owner_of(allocation);
+  range.sync_memops = allocation.sync_memops;
   return range;
 }
 
