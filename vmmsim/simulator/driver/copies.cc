@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 
 #include "../gpu/heap.h"
 #include "capture.h"
@@ -60,7 +61,7 @@ bool host_reads(const Range& range) { return is_on_host(range) || is_host_vmm(ra
 // Host memory that is not managed.
 bool is_of_host(const std::optional<Range>& range) { return !range || is_on_host(*range) || is_host_vmm(*range); }
 
-enum Sides { to_device = 1, from_device = 2 };  // which addresses must be known to the driver
+enum Sides { to_device = 1, from_device = 2, batched = 4 };  // which addresses must be known to the driver
 
 // What an H200 moves in a microsecond, or so: to and from the host, to and from another GPU, and in its own memory.
 constexpr size_t to_host = 50'000, to_peer = 350'000, within = 2'000'000, set_within = 3'000'000;
@@ -191,6 +192,93 @@ void copy(const Area& to, const Area& from, CUstream where, int sides, bool wait
   const bool must_wait = !target || !source || (waits && (is_on_host(*target) || is_on_host(*source)));
   if (op && must_wait) wait_for(op);
 }
+
+#if CUDA_VERSION >= 13000
+// A copy of a batch, and when its source is read.
+struct BatchedCopy {
+  Area to, from;
+  CUmemcpySrcAccessOrder order;
+  unsigned flags;
+};
+
+std::vector<char> bytes_of(CUdevice user, const Area& area) {
+  std::vector<char> all;
+  for (const memory::Piece& piece : pieces(user, area, reading))
+    all.insert(all.end(), piece.bytes, piece.bytes + piece.size);
+  return all;
+}
+
+// Only plain ranges are read during the call; of others the call waits for the copy.
+void copy_batch(const std::vector<BatchedCopy>& all, CUstream where) {
+  CUstream_st& stream = driver::stream(where);
+  require(!stream.is_legacy, "hStream is the legacy stream: give one of your own, or CU_STREAM_PER_THREAD");
+  require(!is_capturing(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+          "a batch of copies cannot be captured: make the copies one by one");
+  std::vector<CheckedCopy> copies;
+  for (const auto& [to, from, order, flags] : all) {  // all of them before any is made
+    require(order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY,
+            "srcAccessOrder is none of CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, _DURING_API_CALL and _ANY, 1 to 3");
+    require(flags <= CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE, "there are no such flags of a copy");
+    copies.push_back(check_copy(to, from, batched, {stream.context, stream.context, stream.context}));
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto& [to, from, order, flags] = all[i];
+    const CheckedCopy& made = copies[i];
+    if (!made.work) continue;
+    const bool is_plain = from.height == 1 && from.depth == 1;
+    const bool is_during_call = order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+    if (is_plain && is_during_call)
+      made.work->task = [to, to_user = made.to_user, bytes = bytes_of(made.from_user, from),
+                         from_user = made.from_user] {
+        copy_now(to_user, to, from_user, plain(reinterpret_cast<uint64_t>(bytes.data()), bytes.size()));
+      };
+    const Operation op = submit(stream, made.work);
+    if (is_during_call && !is_plain) wait_for(op);
+  }
+}
+
+std::vector<BatchedCopy> batch_of(const CUdeviceptr* to, const CUdeviceptr* from, const size_t* sizes, size_t count,
+                                  std::span<const CUmemcpyAttributes> attributes, const size_t* first) {
+  require(count, "count is 0");
+  for (const auto& [list, name] : {std::pair<const void*, const char*>(to, "dsts"), {from, "srcs"}, {sizes, "sizes"}})
+    require_non_null(list, name);
+  require(!attributes.empty() && attributes.size() <= count, "numAttrs is 0, or more than count");
+  require_non_null(attributes.data(), "attrs");
+  require_non_null(first, "attrsIdxs");
+  std::vector<BatchedCopy> all;
+  size_t of = 0;
+  require(!first[0], "attrsIdxs[0] must be 0: each copy has attributes");
+  for (size_t k = 1; k < attributes.size(); ++k)
+    require(first[k] > first[k - 1] && first[k] < count, "attrsIdxs must rise, and stay below count");
+  for (size_t i = 0; i < count; ++i) {
+    if (of + 1 < attributes.size() && first[of + 1] == i) ++of;
+    all.push_back(
+        {plain(to[i], sizes[i]), plain(from[i], sizes[i]), attributes[of].srcAccessOrder, attributes[of].flags});
+  }
+  return all;
+}
+
+Area side(const CUmemcpy3DOperand& operand, const CUextent3D& extent) {
+  require(operand.type != CU_MEMCPY_OPERAND_TYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED, "arrays are not simulated");
+  require(operand.type == CU_MEMCPY_OPERAND_TYPE_POINTER, "no such type of operand");
+  const auto& at = operand.op.ptr;
+  const size_t pitch = at.rowLength ? at.rowLength : extent.width;
+  const size_t rows = at.layerHeight ? at.layerHeight : extent.height;
+  require(pitch >= extent.width && rows >= extent.height, "a row or layer is longer than it says");
+  return {at.ptr, pitch, extent.width, extent.height, pitch * rows, extent.depth};
+}
+
+std::vector<BatchedCopy> batch_of(const CUDA_MEMCPY3D_BATCH_OP* list, size_t count) {
+  require(count, "numOps is 0");
+  require_non_null(list, "opList");
+  std::vector<BatchedCopy> all;
+  for (const CUDA_MEMCPY3D_BATCH_OP& each : std::span(list, count)) {
+    require(each.extent.width && each.extent.height && each.extent.depth, "an extent has a 0");
+    all.push_back({side(each.dst, each.extent), side(each.src, each.extent), each.srcAccessOrder, each.flags});
+  }
+  return all;
+}
+#endif
 
 // A side of a 2D or 3D copy: memory on the host or a GPU, or the unified type, which says neither.
 template <class All>
@@ -329,7 +417,7 @@ SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given, bool is_captured
     pieces(device, area, writing);
     in_parts(area.width, [&](size_t done, size_t size) { set(plain(area.address + done, size)); });
   });
-  // The others are kernels. Where the border lies was not asked: 4 KiB are below, 64 KiB above.
+  // The others are kernels. The border lies between 4 KiB and 16 KiB.
   constexpr size_t most_by_engine = 4096;
   if (area.height == 1 && area.width <= most_by_engine) work->too_late = CUDA_ERROR_LAUNCH_FAILED;
   work->microseconds = area.width * area.height / set_within;
@@ -400,6 +488,21 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream) 
     copy(areas.to, areas.from, hStream, sides_of(*pCopy), false, pCopy->dstContext, pCopy->srcContext);
   });
 }
+
+#if CUDA_VERSION >= 13000
+CUresult cuMemcpyBatchAsync(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+                            CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs, CUstream hStream) {
+  return call(ARGUMENTS(count, numAttrs, hStream),
+              [&] { copy_batch(batch_of(dsts, srcs, sizes, count, {attrs, numAttrs}, attrsIdxs), hStream); });
+}
+CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, unsigned long long flags,
+                              CUstream hStream) {
+  return call(ARGUMENTS(numOps, flags, hStream), [&] {
+    require(!flags, "flags must be 0");
+    copy_batch(batch_of(opList, numOps), hStream);
+  });
+}
+#endif
 
 #define MEMSETS(bits, Element)                                                                                     \
   CUresult cuMemsetD##bits(CUdeviceptr dstDevice, Element value, size_t N) {                                       \

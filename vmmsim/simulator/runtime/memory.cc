@@ -409,6 +409,28 @@ STREAM_CALL(cudaMemcpy3DPeerAsync, _ptsz, (const cudaMemcpy3DPeerParms* p, cudaS
     must(cuMemcpy3DPeerAsync(&all, at(stream)));
   });
 }
+#if CUDART_VERSION >= 13000
+// The runtime's structures are the driver's by other names.
+STREAM_CALL(cudaMemcpyBatchAsync, _ptsz,
+            (void* const* dsts, const void* const* srcs, const size_t* sizes, size_t count, cudaMemcpyAttributes* attrs,
+             size_t* attrsIdxs, size_t numAttrs, cudaStream_t stream),
+            (dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, stream)) {
+  static_assert(sizeof(cudaMemcpyAttributes) == sizeof(CUmemcpyAttributes));
+  return call(ARGUMENTS(count, numAttrs, stream), [&] {
+    must(cuMemcpyBatchAsync(reinterpret_cast<CUdeviceptr*>(const_cast<void**>(dsts)),
+                            reinterpret_cast<CUdeviceptr*>(const_cast<const void**>(srcs)), const_cast<size_t*>(sizes),
+                            count, reinterpret_cast<CUmemcpyAttributes*>(attrs), attrsIdxs, numAttrs, at(stream)));
+  });
+}
+STREAM_CALL(cudaMemcpy3DBatchAsync, _ptsz,
+            (size_t numOps, cudaMemcpy3DBatchOp* opList, unsigned long long flags, cudaStream_t stream),
+            (numOps, opList, flags, stream)) {
+  static_assert(sizeof(cudaMemcpy3DBatchOp) == sizeof(CUDA_MEMCPY3D_BATCH_OP));
+  return call(ARGUMENTS(numOps, flags, stream), [&] {
+    must(cuMemcpy3DBatchAsync(numOps, reinterpret_cast<CUDA_MEMCPY3D_BATCH_OP*>(opList), flags, at(stream)));
+  });
+}
+#endif
 cudaError_t cudaMemcpyPeer(void* dst, int dstDevice, const void* src, int srcDevice, size_t count) {
   return call(ARGUMENTS(dst, dstDevice, src, srcDevice, count), [&] {
     if (!count) return;
