@@ -145,13 +145,15 @@ void set_peer(CUcontext peer, bool enable) {
   const bool is_enabled = state().peers.contains({mine, peer});
   require(!enable || !is_enabled, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "it has been enabled before");
   require(enable || is_enabled, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "it has not been enabled");
+  // Memory knows GPUs only: one reaches another while any context may.
+  const bool is_for_others = std::ranges::any_of(state().peers, [&](const auto& each) {
+    const auto& [from, to] = each;
+    return std::pair(from, to) != std::pair(mine, peer) && from->device == mine->device && to->device == peer->device;
+  });
+  if (!is_for_others && enable) memory::enable_peer(mine->device, peer->device);
+  if (!is_for_others && !enable) memory::disable_peer(mine->device, peer->device);
   if (enable) state().peers.insert({mine, peer});
   else state().peers.erase({mine, peer});
-  for (const auto& [from, to] : state().peers)  // memory knows GPUs only: one reaches another while any context may
-    if (std::pair(from, to) != std::pair(mine, peer) && from->device == mine->device && to->device == peer->device)
-      return;
-  if (enable) memory::enable_peer(mine->device, peer->device);
-  else memory::disable_peer(mine->device, peer->device);
 }
 
 }  // namespace

@@ -85,6 +85,9 @@ CUmemoryPool create_pool(const CUmemPoolProps& properties) {
   const auto has_reserved = std::any_of(std::begin(properties.reserved), std::end(properties.reserved),
                                         [](unsigned char byte) { return byte != 0; });
   require(!has_reserved, "reserved is not 0");
+  require(!properties.handleTypes || memory::machine().pool_fds,
+          "this system refuses pools that can be exported, whatever CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES "
+          "says: make handleTypes 0");
   require(properties.maxSize >> 47 == 0, CUDA_ERROR_OUT_OF_MEMORY, "no process has maxSize bytes of addresses");
   const MutexLock held(state().lock);
   return add_pool(make_pool(place, unsigned(properties.handleTypes)));

@@ -165,6 +165,9 @@ uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long lon
     refuse("alignment is " + std::to_string(alignment) + ": make it a power of two, or 0");
   if (hint % page_size || (alignment && hint % alignment))
     refuse("addr, the address wished for, must be a multiple of 2 MiB and of alignment, or 0");
+  if (machine().largest_reservation && size > machine().largest_reservation)
+    refuse(CUDA_ERROR_OUT_OF_MEMORY,
+           "this system gives " + in_mib(machine().largest_reservation) + " of addresses at once at most");
   constexpr uint64_t limit = end_of_addresses;
   if (size >= limit || hint >= limit || hint + size > limit || alignment >= limit / 2)
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "a process has 2^47 bytes of addresses: size, addr or alignment asks for more");

@@ -65,7 +65,10 @@ Keys keys_of(Machine& machine) {
          if (machine.driver < 12040 || machine.driver > 13050) throw std::runtime_error("a driver is 12.4 to 13.5");
        }},
       {"cliques", [&](const std::string& text) { machine.cliques = read_number(text, 1, 64); }},
-      {"multicast_slots", [&](const std::string& text) { machine.multicast_slots = read_number(text, 0, 1 << 20); }}};
+      {"multicast_slots", [&](const std::string& text) { machine.multicast_slots = read_number(text, 0, 1 << 20); }},
+      {"most_peers", [&](const std::string& text) { machine.most_peers = read_number(text, 0, 64); }},
+      {"bar1", [&](const std::string& text) { machine.bar1 = read_bytes(text); }},
+      {"largest_reservation", [&](const std::string& text) { machine.largest_reservation = read_bytes(text); }}};
   for (auto [key, value] :
        {std::pair("granularity", &machine.granularity), {"multicast_granularity", &machine.multicast_granularity}})
     keys[key] = [value = value](const std::string& text) {
@@ -83,6 +86,8 @@ Keys keys_of(Machine& machine) {
                             {"peer_access", &machine.peer_access},
                             {"peer_atomics", &machine.peer_atomics},
                             {"fabric_ready", &machine.fabric_ready},
+                            {"fabric_in_sync", &machine.fabric_in_sync},
+                            {"pool_fds", &machine.pool_fds},
                             {"one_way_peers", &machine.one_way_peers}})
     keys[key] = [value = value](const std::string& text) { *value = read_choice(text); };
   return keys;

@@ -95,6 +95,7 @@ void open_to_gpu(Mapping& mapping, CUdevice device, unsigned flags) REQUIRES(pro
   const bool is_open = access, opens = !fails && flags;
   if (opens && !is_open) {
     try {
+      check_peers_left(device, record.gpu);
       count_open(mapping, device);
     } catch (const Refused& refused) {
       write_entries(mapping);
@@ -236,6 +237,9 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
   };
   auto referent = check();
   const bool is_multicast = record_of(*referent).kind == Record::multicast;
+  if (is_multicast && !machine().fabric_in_sync)
+    refuse(CUDA_ERROR_ILLEGAL_STATE,
+           "what the driver knows of the fabric is out of date: start Fabric Manager anew, and reset the GPUs");
   if (is_multicast) {
     wait_for_team(referent->record);
     referent = check();

@@ -23,6 +23,36 @@ void check_mappings_left(CUdevice device) {
                                          " open mappings, as many as it can have: make fewer and larger ones");
 }
 
+// Those that a GPU is joined with: each that may touch the other's memory, by cuCtxEnablePeerAccess or cuMemSetAccess.
+static std::set<CUdevice> peers_of(CUdevice gpu) REQUIRES(process_lock) {
+  std::set<CUdevice> found;
+  const auto join = [&](CUdevice from, CUdevice to) {
+    if (from == gpu) found.insert(to);
+    if (to == gpu) found.insert(from);
+  };
+  for (const auto& [from, to] : process().peers) join(from, to);
+  for (const auto& [base, mapping] : process().mappings) {
+    if (mapping.kind != Range::vmm || mapping.record == invalid_index) continue;
+    const CUdevice owner = device_of(ledger().record[mapping.record].gpu);
+    for (CUdevice user = 0; user < device_count(); ++user)
+      if (owner >= 0 && owner != user && mapping.access[size_t(user)]) join(owner, user);
+  }
+  return found;
+}
+
+void check_peers_left(CUdevice device, int owner) {
+  const CUdevice peer = device_of(owner);
+  const auto most = size_t(machine().most_peers);
+  if (!most || peer < 0 || peer == device) return;
+  for (const auto& [gpu, other] : {std::pair(device, peer), {peer, device}}) {
+    const std::set<CUdevice> peers = peers_of(gpu);
+    if (!peers.contains(other) && peers.size() >= most)
+      refuse(CUDA_ERROR_TOO_MANY_PEERS,
+             "GPU " + std::to_string(gpu) + " has " + std::to_string(most) +
+                 " peers, as many as it can have without NVSwitch: open memory to fewer GPUs, or use them in groups");
+  }
+}
+
 void count_open(const Mapping& mapping, CUdevice device) {
   check_mappings_left(device);
   OpenMappings& open = process().open[device];

@@ -105,6 +105,13 @@ void set_peer(CUdevice device, CUdevice peer, bool enabled) {
   const auto guard = lock_process();
   gpu_of(device);
   gpu_of(peer);
+  if (enabled) {
+    check_peers_left(device, gpu_of(peer));
+    if (machine().bar1 && machine().bar1 < machine().memory)
+      refuse(CUDA_ERROR_MAP_FAILED,
+             "peer access needs all of the peer's memory in its BAR1, which has " + in_mib(machine().bar1) +
+                 ": open what is needed by cuMemSetAccess, or make the BAR1 large in the firmware");
+  }
   if (enabled) process().peers.insert({device, peer});
   else process().peers.erase({device, peer});
   for (auto& [base, mapping] : process().mappings)
