@@ -42,12 +42,13 @@ setup() {
 # build/views: see docs/tools/lesson_views.py.
 book() {
   [[ -w . ]] || die "no permission to write into $PWD: make it yours, or copy the checkout to a place of your own"
-  local status=0
+  local status=0 with_boxes=""
   if [[ $(uname -m) != x86_64 && $(uname -m) != aarch64 ]]; then
     say "the simulator runs on 64-bit x86 and Arm, and this is $(uname -m): the book is built without its views"
   elif ! can_compile; then
     say "there is no g++ that works, and the simulator needs one: the book is built without its views"
   else
+    choose_boxes
     set +e  # in a shell of its own, which ends at the first thing that fails
     (
       set -e
@@ -57,6 +58,7 @@ book() {
     )
     status=$?
     set -e
+    ((status == 0)) || ! no_index || exit $status
     ((status == 0)) || say "the simulator and the lessons were not built (above): the book is built without new views"
   fi
   lock
@@ -70,10 +72,27 @@ book() {
   echo "The book is built. Open $PWD/build/book/docs/index.html in a browser."
 }
 
+# Whether the book gets what answers in its boxes: with_boxes, of the caller's. 1 GB may have to be installed for it, so
+# who sits there is asked, and before all that takes long.
+choose_boxes() {
+  local answer=${VMM_BOXES:-} as_root=()
+  [[ $answer =~ ^(yes|no)?$ ]] || die "VMM_BOXES is $answer: it may be yes or no, or not be set"
+  if [[ ! $answer ]] && { command -v em++ > /dev/null || [[ ${CI:-} ]]; }; then answer=yes; fi
+  if [[ ! $answer && -t 0 && -t 2 ]] && command -v apt-get > /dev/null && may_install; then
+    read -r -p "setup: install emscripten, 1 GB, for the boxes of Try it here? [y/N] " answer || true
+    if [[ $answer == [yY]* ]]; then answer=yes; else answer=no; fi
+  fi
+  with_boxes=$answer
+}
+
 # What answers in the book's boxes, in build/web: see docs/extensions/try_it.py.
 boxes() {
   local without="the boxes of Try it here are listings"
-  command -v em++ > /dev/null || get_or_do_without "for the book (1 GB)" "$without" emscripten
+  case $with_boxes in
+    no) return ;;
+    yes) command -v em++ > /dev/null || get_or_do_without "for the book (1 GB)" "$without" emscripten ;;
+    *) say "$without: they need emscripten (1 GB), and VMM_BOXES=yes ./run.sh --docs installs it" ;;
+  esac
   hash -r
   command -v em++ > /dev/null || return 0
   (lock && build web) || say "what answers in the book's boxes was not built (above): $without"
@@ -325,12 +344,13 @@ get_packages_of_tests() {
   get_or_do_without "for the tests" "the tests that need it will be skipped" "${missing[@]}"
 }
 
-# get_or_do_without WHAT_FOR WITHOUT [PACKAGE...]: for root and where CI is true it installs them, else tells of them.
+# get_or_do_without WHAT_FOR WITHOUT [PACKAGE...]: for root, where CI is true, and for boxes that are wanted it installs
+# them, else tells of them.
 get_or_do_without() {
   local as_root=() name what_for=$1 without=$2
   shift 2
   (( $# )) || return 0
-  if command -v apt-get > /dev/null && { (( EUID == 0 )) || [[ ${CI:-} ]]; } && may_install; then
+  if command -v apt-get > /dev/null && { (( EUID == 0 )) || [[ ${CI:-} || ${with_boxes:-} ]]; } && may_install; then
     say "this machine lacks $*, $what_for: installing from the system's packages"
     ! apt_install "$@" || return 0
     for name in "$@"; do  # those that can be had
@@ -383,13 +403,21 @@ fetch() {
   if [[ ! -x .venv/bin/python3 ]]; then
     python3 -I -m venv .venv || die "python3 could not make .venv; its message is above (is the disk full?)"
   fi
-  PIP_USER=no venv_python -m pip --log .venv/.installed/pip.log --disable-pip-version-check install --quiet \
-    --progress-bar=off --only-binary=:all: --no-warn-script-location "${files[@]/#/--requirement=}" >&2 ||
+  # An index that cannot be reached pip would ask for six times, and wait between.
+  PIP_USER=no PIP_RETRIES="${PIP_RETRIES:-1}" venv_python -m pip --log .venv/.installed/pip.log \
+    --disable-pip-version-check install --quiet --progress-bar=off --only-binary=:all: --no-warn-script-location \
+    "${files[@]/#/--requirement=}" >&2 ||
     explain_pip "$(printf ', %s' "${what[@]}" | cut -c3-)"
   site=$(venv_python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   [[ ${files[*]} != *cuda* ]] || close_gaps "$site/nvidia/cu13"
   for file in "${files[@]}"; do cp "$file" ".venv/.installed/${file//\//-}"; done
   rm -f .venv/.unfinished .venv/.installed/pip.log
+}
+
+# Whether pip could not reach an index, as far as its log tells.
+no_index() {
+  grep -qsE 'No matching distribution|Connection|Temporary failure|[Tt]imed out|unreachable|SSL|Proxy' \
+    .venv/.installed/pip.log
 }
 
 explain_pip() {
@@ -400,7 +428,7 @@ explain_pip() {
     die "$1 could not be fetched: no permission, see above. Make the files yours and run this again"
   elif grep -qsE 'from versions: [0-9]' "$log"; then
     die "$1 could not be fetched: the package index has none for this machine ($(uname -m), $(python3 --version))"
-  elif grep -qsE 'No matching distribution|Connection|Temporary failure|[Tt]imed out|unreachable|SSL|Proxy' "$log"; then
+  elif no_index; then
     die "$1 could not be fetched: no Python package index can be reached" \
       "Look at the network, the proxy (https_proxy) and pip's settings (pip config list), and run this again;" \
       "or install it yourself: what is there is used."

@@ -10,8 +10,10 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -273,23 +275,28 @@ def test_interrupt_ends_all(number, status, how):
 # --- machines that lack things, with no network ----------------------------------------------------------------------
 
 
+def as_nobody(directory, environment):
+    """What makes root another user, whose the directory then is."""
+    if os.getuid():
+        return []
+    if not shutil.which("setpriv"):
+        raise Skip("no setpriv to give up root with; install util-linux")
+    if not os.stat("/").st_mode & 0o001:
+        raise Skip("no other user may enter / here; chmod 755 /")
+    environment["PATH"] = ":".join(part for part in environment["PATH"].split(":") if not part.startswith("/root"))
+    subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", directory], check=True)
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+
+
 def test_no_compiler_is_told():
     """Without g++ and without root: the line to run. With a g++ that cannot link: the same."""
     with scratch() as directory:
         checkout = copy_checkout(directory / "check out")
         hidden = hiding(directory, HOST_COMPILER | {"sudo"}, HOME="/nonexistent")
-        as_nobody = []
-        if os.getuid() == 0:
-            as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-            if not shutil.which("setpriv"):
-                raise Skip("no setpriv to give up root with; install util-linux")
-            if not os.stat("/").st_mode & 0o001:
-                raise Skip("no other user may enter / here; chmod 755 /")
-            hidden["PATH"] = ":".join(part for part in hidden["PATH"].split(":") if not part.startswith("/root"))
-            subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", checkout], check=True)
+        prefix = as_nobody(checkout, hidden)
 
         def refused():
-            done = run(checkout, *as_nobody, "./run.sh", environment=hidden)
+            done = run(checkout, *prefix, "./run.sh", environment=hidden)
             expect(done.returncode == 1 and "a g++ that works" in done.stderr, "no g++", done)
             if shutil.which("apt-get"):
                 line = r"^    apt-get update && apt-get install -y g\+\+ libc6-dev"
@@ -342,32 +349,119 @@ apt_install() {{ echo install "$@"; ln -s /bin/true em++; }}
 book
 """
 NONE, LISTINGS = "nothing", "the boxes of Try it here are listings"
+VIEWS, WEB, INSTALL = "build views", "build web", "install emscripten"
+need_apt = pytest.mark.skipif(not shutil.which("apt-get"), reason="nothing of Debian's can be installed here")
 
 
-@pytest.mark.skipif(not shutil.which("apt-get"), reason="nothing of Debian's can be installed here")
-@pytest.mark.parametrize(
-    ("is_there", "may_install", "fails", "done", "told"),
-    [
-        (True, "true", NONE, ["build views", "build web"], ""),
-        (True, "true", "web", ["build views", "build web"], LISTINGS),
-        (False, "true", NONE, ["build views", "install emscripten", "build web"], "lacks emscripten, for the book"),
-        (False, "false", NONE, ["build views"], LISTINGS),
-    ],
-    ids=["em++", "fails", "none", "refused"],
-)
-def test_boxes_are_built(is_there, may_install, fails, done, told):
-    """./run.sh --docs builds what answers in the book's boxes, with an em++ that it brings if it may."""
+@contextlib.contextmanager
+def book_alone(is_there=False, may_install="true", fails=NONE, **variables):
+    """The command, and where and in what environment: of this one's variables none that chooses."""
     with scratch() as directory:
         (directory / ".venv" / "bin").mkdir(parents=True)
         for name in [".venv/bin/python3"] + ["em++"] * is_there:
             (directory / name).symlink_to("/bin/true")
-        environment = hiding(directory, {"em++"}, CI="true")
+        (directory / "scripts").mkdir()
+        shutil.copy(ROOT / "scripts" / "setup.sh", directory / "scripts")
+        environment = {**hiding(directory, {"em++"}), "CI": "", "VMM_BOXES": "", **variables}
         environment["PATH"] = f"{directory}:{environment['PATH']}"
-        script = BOOK.format(root=ROOT, may_install=may_install, fails=fails)
-        ran = run(directory, "bash", "-c", script, environment=environment)
+        yield ["bash", "-c", BOOK.format(root=directory, may_install=may_install, fails=fails)], directory, environment
+
+
+@need_apt
+@pytest.mark.parametrize(
+    ("machine", "done", "told"),
+    [
+        ({"is_there": True}, [VIEWS, WEB], ""),
+        ({"is_there": True, "fails": "web"}, [VIEWS, WEB], LISTINGS),
+        ({"is_there": True, "VMM_BOXES": "no"}, [VIEWS], ""),
+        ({}, [VIEWS], f"{LISTINGS}: they need emscripten (1 GB), and VMM_BOXES=yes ./run.sh --docs installs it"),
+        ({"CI": "true"}, [VIEWS, INSTALL, WEB], "lacks emscripten, for the book (1 GB): installing"),
+        ({"CI": "true", "VMM_BOXES": "no"}, [VIEWS], ""),
+        ({"VMM_BOXES": "yes"}, [VIEWS, INSTALL, WEB], "lacks emscripten, for the book (1 GB): installing"),
+        ({"VMM_BOXES": "yes", "may_install": "false"}, [VIEWS], f"lacks emscripten: {LISTINGS}, unless you install it"),
+    ],
+    ids=["em++", "fails", "em++_and_no", "none", "in_ci", "in_ci_and_no", "yes", "yes_refused"],
+)
+def test_boxes_are_built(machine, done, told):
+    """./run.sh --docs builds what answers in the book's boxes, with an em++ that it brings where it is told to."""
+    with book_alone(**machine) as (command, directory, environment):
+        ran = run(directory, *command, environment=environment)
         *lines, end = ran.stdout.splitlines()
         expect(ran.returncode == 0 and lines == done and end.startswith("The book is built"), "the book", ran)
         expect(told in ran.stderr and bool(told) == bool(ran.stderr), "what is told of boxes", ran)
+
+
+@need_apt
+def test_boxes_are_built_for_a_user_who_may_become_root():
+    with book_alone(VMM_BOXES="yes") as (command, directory, environment):
+        ran = run(directory, *as_nobody(directory, environment), *command, environment=environment)
+        expect(ran.stdout.splitlines()[:-1] == [VIEWS, INSTALL, WEB], "the book", ran)
+
+
+@need_apt
+@pytest.mark.parametrize(
+    ("answer", "done"),
+    [("y\n", [VIEWS, INSTALL, WEB]), ("\n", [VIEWS]), ("no\n", [VIEWS]), ("\x04", [VIEWS])],
+    ids=["yes", "return", "no", "end"],
+)
+def test_who_sits_at_a_terminal_is_asked_for_boxes(answer, done):
+    with book_alone() as (command, directory, environment):
+        ours, theirs = os.openpty()
+        process = subprocess.Popen(
+            command, cwd=directory, env=environment, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True
+        )
+        os.close(theirs)
+        asked = ""
+        while "[y/N] " not in asked:
+            asked += os.read(ours, 1000).decode()
+        os.write(ours, answer.encode())
+        *lines, end = process.communicate(timeout=60)[0].splitlines()
+        os.close(ours)
+        assert asked.startswith("setup: install emscripten, 1 GB, ")
+        assert lines == done
+        assert end.startswith("The book is built")
+
+
+def test_what_vmm_boxes_may_say():
+    with book_alone(VMM_BOXES="maybe") as (command, directory, environment):
+        ran = run(directory, *command, environment=environment)
+        expect(ran.returncode == 1 and "VMM_BOXES is maybe: it may be yes or no" in ran.stderr, "the value", ran)
+        expect(not ran.stdout, "something was done all the same", ran)
+
+
+def test_book_without_new_views():
+    """Where they were not built; where no package can be fetched, the book needs some too, and that was told."""
+    with book_alone(fails="views", is_there=True) as (command, directory, environment):
+        ran = run(directory, *command, environment=environment)
+        expect(ran.returncode == 0 and "the book is built without new views" in ran.stderr, "no views", ran)
+        (directory / ".venv" / ".installed").mkdir()
+        (directory / ".venv" / ".installed" / "pip.log").write_text("Temporary failure in name resolution\n")
+        ran = run(directory, *command, environment=environment)
+        expect(ran.returncode == 1 and not ran.stderr and "The book" not in ran.stdout, "no index", ran)
+
+
+def test_an_index_that_does_not_answer_is_asked_twice():
+    """pip would ask six times, for 20 seconds."""
+    with scratch() as directory, socket.create_server(("127.0.0.1", 0)) as server:
+        asked = []
+
+        def refuse():
+            with contextlib.suppress(OSError):
+                while True:
+                    server.accept()[0].close()
+                    asked.append(1)
+
+        threading.Thread(target=refuse, daemon=True).start()
+        (directory / "wanted.txt").write_text("# The header\n# Something\nvmm-by-example-has-none==1\n")
+        gone = {name: None for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")}
+        index = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
+        environment = {**os.environ, **gone, "PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": index}
+        environment = {name: value for name, value in environment.items() if value is not None}
+        script = f"set -euo pipefail; source '{ROOT}/scripts/setup.sh'; fetch wanted.txt"
+        done = run(directory, "bash", "-c", script, environment=environment)
+        server.shutdown(socket.SHUT_RDWR)
+        expect(done.returncode == 1 and len(asked) == 2, f"asked {len(asked)} times", done)
+        expect("Something could not be fetched: no Python package index can be reached" in done.stderr, "why", done)
 
 
 # --- in a bare root --------------------------------------------------------------------------------------------------
