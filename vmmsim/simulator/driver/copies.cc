@@ -228,7 +228,7 @@ void copy_batch(const std::vector<BatchedCopy>& all, CUstream where) {
     const bool is_plain = from.height == 1 && from.depth == 1;
     const bool is_during_call = order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
     if (is_plain && is_during_call)
-      made.work->task = [to, to_user = made.to_user, bytes = bytes_of(made.from_user, from),
+      made.work->task = [to = to, to_user = made.to_user, bytes = bytes_of(made.from_user, from),
                          from_user = made.from_user] {
         copy_now(to_user, to, from_user, plain(reinterpret_cast<uint64_t>(bytes.data()), bytes.size()));
       };
