@@ -82,7 +82,7 @@ SOON = {  # what a person with a problem may type, and where one of the first th
     "two gpus cannot access each other": f"{PIT}access-for-a-second-gpu-is-refused-101-or-217",
     "read gpu memory from cpu without copy": HOST,
     "does cuMemUnmap synchronize": UNMAPPED,
-    "how big can a reservation be": "docs/glossary.html#reservation",
+    "how big can a reservation be": FULL,
     "wsl2 expandable segments crash": f"{PIT}under-wsl-a-call-is-refused-although-the-attribute-says-yes",
 }
 
