@@ -3,7 +3,7 @@
 // Build it alone:  nvcc -std=c++17 fabric.cu -o fabric -lcuda
 #include "../common/check.h"
 
-// Two processes, each the other's `peer`, with send_bytes and receive_bytes between them.
+// Two processes, each the other's `peer`, with send_bytes and receive_bytes between them: over a socket, or by MPI.
 #ifdef FABRIC_WITH_MPI
 #include "fabric_mpi.h"
 #else
@@ -68,7 +68,7 @@ static void exporter(int peer) {
   size_t granule;
   CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 
-  const size_t size = granule;  // our rows take one
+  const size_t size = granule;  // our rows fit into one
   CUmemGenericAllocationHandle memory;
   const CUresult created = cuMemCreate(&memory, size, &properties, 0);
   const bool refused = created == CUDA_ERROR_NOT_PERMITTED || created == CUDA_ERROR_NOT_SUPPORTED;
