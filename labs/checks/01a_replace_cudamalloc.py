@@ -20,13 +20,13 @@ HINTS = [
 ]
 
 
-@check("no memory comes from cudaMalloc")
+@check("no memory comes from cudaMalloc", points=2)
 def not_allocated(run):
     for call in run.ordinary_memory():
         raise call.wrong("all memory is created by cuMemCreate", f"{call.name} was called")
 
 
-@check("the granularity is asked for before memory is created")
+@check("the granularity is asked for before memory is created", points=3)
 def asked(run):
     created = next((call for call in run.all if call.name == "cuMemCreate"), None)
     if not created:
@@ -40,7 +40,7 @@ def asked(run):
         raise asked[0].wrong(wanted, "it was asked of another place: prop.location says whose granule it is")
 
 
-@check("memory is created in whole granules, as few as hold 5 MiB and 1 byte")
+@check("memory is created in whole granules, as few as hold 5 MiB and 1 byte", points=3)
 def whole_granules(run):
     granule = run.calls("cuMemGetAllocationGranularity")[0].outputs["granularity"]
     wanted, created = (run.main.bytes + granule - 1) // granule, 0
@@ -57,9 +57,10 @@ def whole_granules(run):
 @check(
     "the kernels use memory that is mapped, and GPU 0 may read and write it",
     page="#2-map-the-memory-and-let-the-gpu-in",
+    points=3,
 )
 def used(run):
     run.must_work(0, 0)
 
 
-answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)
+answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)

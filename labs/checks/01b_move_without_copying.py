@@ -38,7 +38,7 @@ def filled_and_counted(run):
     return [(kernel, mapped[kernel.begin]) for kernel in kernels]
 
 
-@check("the new address leads to the same memory, and GPU 0 may read and write there")
+@check("the new address leads to the same memory, and GPU 0 may read and write there", points=3)
 def same_memory(run):
     (filled, before), (counted, now) = filled_and_counted(run)
     (old, size), (new, _) = filled.range, counted.range
@@ -52,7 +52,7 @@ def same_memory(run):
         raise counted.launch.wrong("cuMemSetAccess grants GPU 0 to read and write the new mapping", happened)
 
 
-@check("nothing is mapped at the old address any more")
+@check("nothing is mapped at the old address any more", kept=True)
 def old_is_gone(run):
     (filled, _), (counted, now) = filled_and_counted(run)
     if filled.range[0] in now:
@@ -62,4 +62,4 @@ def old_is_gone(run):
         raise counted.launch.wrong("the memory is mapped at `to` and nowhere else", f"it is mapped {len(now)} times")
 
 
-answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)
+answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)

@@ -18,23 +18,23 @@ HINTS = [
 ]
 
 
-@check("cuMemCreate gets all that it needs", page="#1-get-addresses-and-memory")
+@check("cuMemCreate gets all that it needs", page="#1-get-addresses-and-memory", points=4)
 def created(run):
     run.must_not_stop_at("cuMemCreate")
 
 
-@check("the kernels have the rights that they need", page="#2-map-the-memory-and-let-the-gpu-in")
+@check("the kernels have the rights that they need", page="#2-map-the-memory-and-let-the-gpu-in", points=3)
 def granted(run):
     run.must_not_stop_at("cuMemSetAccess", "kernel")
 
 
-@check("all memory comes from cuMemCreate")
+@check("all memory comes from cuMemCreate", kept=True)
 def not_allocated(run):
     for call in run.ordinary_memory():
         raise call.wrong("the calls that are there are repaired", f"{call.name} was called")
 
 
-@check("the kernels work in this memory, which is on GPU 0")
+@check("the kernels work in this memory, which is on GPU 0", points=3)
 def on_gpu_0(run):
     for call in run.calls("cuMemCreate"):
         for change in call.changes:
@@ -43,4 +43,4 @@ def on_gpu_0(run):
     run.must_work(0, 0)
 
 
-answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)
+answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)

@@ -47,7 +47,7 @@ def held(machine, pid):
     return rights, {name for name, handle in process.handles.items() if handle.references}
 
 
-@check("the buffer grows in place, and its data is not copied", points=0)
+@check("the buffer grows in place, and its data is not copied", kept=True)
 def in_place(run):
     for call in [*run.ordinary_memory(), *run.copies(launches=True)]:
         raise call.wrong("new chunks are mapped after the old ones, which stay", f"{call.name} was called")
@@ -55,13 +55,13 @@ def in_place(run):
         raise call.wrong("the addresses that main has reserved are used", "more addresses were reserved")
 
 
-@check("each chunk is memory of GPU 0, and of its own", points=0)
+@check("each chunk is memory of GPU 0, and of its own", kept=True)
 def memory_of_its_own(run):
     for one in (run, run.again(gpus=2)):
         one.must_work(*[0] * len(one.launches))
 
 
-@check("each create, map and access call may fail, and the state is then the one before")
+@check("each create, map and access call may fail, and the state is then the one before", points=12)
 def nothing_changed(run):
     run.must_end()
     filled, counted = run.launches[:2]
@@ -75,7 +75,7 @@ def nothing_changed(run):
     must_tell(run.ended_with(memory="8MiB", status=1, refusals=("cuMemCreate",)), "CUDA_ERROR_OUT_OF_MEMORY")
 
 
-@check("a growth to the size that the buffer has succeeds, and changes nothing", main=1)
+@check("a growth to the size that the buffer has succeeds, and changes nothing", points=3, main=1)
 def same_size(run):
     if wrong := run.stopped():
         wrong.title = same_size.title

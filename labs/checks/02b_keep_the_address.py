@@ -34,7 +34,7 @@ def nothing_copied(run):
         raise call.wrong("the data stays in its memory, and more is mapped after it", f"{call.name} was called")
 
 
-@check("addresses are reserved once, for the largest size")
+@check("addresses are reserved once, for the largest size", points=2)
 def one_reservation(run):
     first, *more = run.must_call("cuMemAddressReserve", "addresses are reserved for 16 MiB")
     for call in more:
@@ -44,7 +44,7 @@ def one_reservation(run):
         raise first.wrong(f"addresses for the largest size are reserved: {MOST} bytes", text)
 
 
-@check("a growth creates what is new: memory never exceeds the size of the data")
+@check("a growth creates what is new: memory never exceeds the size of the data", points=3)
 def no_more_memory(run):
     run.must_call("cuMemCreate", "memory is created by cuMemCreate")
     growth, sizes = 0, run.main.sizes
@@ -58,13 +58,13 @@ def no_more_memory(run):
         growth += call in run.launches
 
 
-@check("kernels may use what is new", page="#1-grow-in-a-loop")
+@check("kernels may use what is new", page="#1-grow-in-a-loop", points=2)
 def opened(run):
     run.must_not_stop_at("kernel")
     run.must_work(*[0] * (len(run.main.sizes) + 1))
 
 
-@check("what is mapped stays mapped while the buffer grows")
+@check("what is mapped stays mapped while the buffer grows", kept=True)
 def stays(run):
     for call in run.calls("cuMemUnmap"):
         if run.launches and call.index < run.launches[-1].index:
@@ -74,7 +74,7 @@ def stays(run):
             )
 
 
-@check("a growth calls cuMemSetAccess once")
+@check("a growth calls cuMemSetAccess once", points=2)
 def one_access_call(run):
     granting, launches = run.must_call("cuMemSetAccess", "a growth grants access to what is new"), run.launches
     for first, second in itertools.pairwise(granting):
@@ -83,4 +83,4 @@ def one_access_call(run):
             raise second.wrong(wanted, "a growth calls it again")
 
 
-answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)
+answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)

@@ -32,7 +32,7 @@ HOST_TO_HOST = 0  # a kind of copy
 TELLS = "cudaLaunchHostFunc", "cuLaunchHostFunc", "cudaStreamAddCallback", "cuStreamAddCallback", "cudaMemcpyAsync"
 
 
-@check("nothing is unmapped while a kernel may use it")
+@check("nothing is unmapped while a kernel may use it", points=2)
 def waited(run):
     """A kernel here begins when the program waits for it, or late: what does not wait unmaps before it has begun."""
     begun = {kernel.launch: kernel for kernel in run.kernels}
@@ -63,7 +63,7 @@ def is_behind(run, call, launch):
     return call.stream == launch.stream or not run.streams_aside & {call.stream, launch.stream}
 
 
-@check("the chunks that stay keep their memory")
+@check("the chunks that stay keep their memory", kept=True)
 def stays(run):
     grown = None
     for call, machine in run.replay():
@@ -75,7 +75,7 @@ def stays(run):
                 raise call.wrong(wanted, "other memory is mapped when this kernel runs")
 
 
-@check("with each shrink, memory is given back at once", page="#4-shrink")
+@check("with each shrink, memory is given back at once", page="#4-shrink", points=3)
 def given_back(run):
     created, unmapped, wanted = False, None, iter(run.main.left)
     for call, machine in run.replay():
@@ -99,4 +99,4 @@ def given_back(run):
     raise run.wrong("main looks twice at the free memory", "it did not get there")
 
 
-answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)
+answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)

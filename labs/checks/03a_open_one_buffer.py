@@ -32,7 +32,7 @@ WANTED = {"open": {0: 3, 1: 1}, "secret": {0: 3}}
 peer_access_off = check("peer access stays off", page="#3-let-the-reader-in")(Run.must_not_enable_peers)
 
 
-@check("both buffers are memory of VMM on GPU 0")
+@check("both buffers are memory of VMM on GPU 0", kept=True)
 def on_gpu_0(run):
     for call in [*run.ordinary_memory(), *run.copies(), *run.calls("cuMemCreate")[2:]]:
         raise call.wrong("the two buffers that make() gives are used", f"{call.name} was called")
@@ -81,4 +81,4 @@ def further(run):
     run.must_work(0, 0, 0, 1)
 
 
-answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)
+answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)

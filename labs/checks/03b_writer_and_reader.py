@@ -37,8 +37,8 @@ def writer_and_reader(run):
     return launches
 
 
-in_their_places = check(IN_PLACE, points=0)(writer_and_reader)
-peer_access_off = check("peer access stays off", page="#3-let-the-reader-in", points=0)(Run.must_not_enable_peers)
+in_their_places = check(IN_PLACE, kept=True)(writer_and_reader)
+peer_access_off = check("peer access stays off", page="#3-let-the-reader-in", kept=True)(Run.must_not_enable_peers)
 
 
 @check("GPU 0 may read and write, GPU 1 may only read", page="#3-let-the-reader-in")
@@ -58,7 +58,7 @@ def rights(run):
                     raise call.wrong(f"GPU {gpu} {wanted.removeprefix('it ')} when this kernel runs", given)
 
 
-@check("an event orders the read after the write, and the host does not wait")
+@check("an event orders the read after the write, and the host does not wait", points=4)
 def ordered(run):
     """The write begins when the program waits for it: lab::count does so, behind the student's part."""
     writer, reader = writer_and_reader(run)
@@ -128,10 +128,12 @@ def ends_before_memory(run):
 
 
 SKIP = {"page": "#2-let-the-loader-in", "status": 77}
-skips = check("without peer access it skips, with status 77", machine="h200x2_no_peer", **SKIP)(ends_before_memory)
+skips = check("without peer access it skips, with status 77", points=2, machine="h200x2_no_peer", **SKIP)(
+    ends_before_memory
+)
 skips_one_way = check(
     "it skips where GPU 0 reaches GPU 1, and not the other way round", machine="one_way_peers", **SKIP
 )(ends_before_memory)
 
 
-answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)
+answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)

@@ -30,7 +30,7 @@ def listed(gpus):
     return ", ".join(str(gpu) if gpu >= 0 else "none (the host)" for gpu in gpus) or "none"
 
 
-@check("the stripes are memory of all GPUs in turn, one after the other")
+@check("the stripes are memory of all GPUs in turn, one after the other", points=9)
 def striped(run):
     call, mappings = array_at_first_kernel(run)
     gpus, granule = run.options["gpus"], run.calls("cuMemGetAllocationGranularity")[0].outputs["granularity"]
@@ -49,7 +49,7 @@ def striped(run):
         pass  # each stripe is memory of its own
 
 
-@check("every GPU may read and write every stripe when the kernels run", page="#3-let-the-reader-in")
+@check("every GPU may read and write every stripe when the kernels run", page="#3-let-the-reader-in", kept=True)
 def everyone_has_access(run):
     call, mappings = array_at_first_kernel(run)
     for stripe, (_, mapping) in enumerate(mappings):
@@ -59,10 +59,10 @@ def everyone_has_access(run):
                 raise call.wrong("every GPU may read and write every stripe", happened)
 
 
-@check("one call grants access to the whole array", page="#3-let-the-reader-in")
+@check("one call grants access to the whole array", page="#3-let-the-reader-in", kept=True)
 def one_call(run):
     for call in run.calls("cuMemSetAccess")[1:]:
         raise call.wrong("one cuMemSetAccess, of the whole range and for all GPUs", "it was called more than once")
 
 
-answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)
+answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)

@@ -30,7 +30,7 @@ HINTS = [
 ]
 
 
-created_once = check("memory is created once, by the exporter", points=0)(Run.must_create_once)
+created_once = check("memory is created once, by the exporter", kept=True)(Run.must_create_once)
 
 
 def exported(run):
@@ -63,7 +63,7 @@ def what_was_imported(run, call):
     return f"it imported {fd}: no descriptor was sent beside the message, or none was taken from it"
 
 
-@check("the importer imports the descriptor that it was sent", page="#2-send-it")
+@check("the importer imports the descriptor that it was sent", page="#2-send-it", points=6)
 def imports_its_own(run):
     wanted = "the importer receives a descriptor of its own, sent as SCM_RIGHTS, and imports it"
     for call in run.must_import():
@@ -71,7 +71,7 @@ def imports_its_own(run):
             raise call.wrong(wanted, what_was_imported(run, call))
 
 
-@check("GPU 0 has access to the importer's mapping", page="#3-import-it-and-use-it")
+@check("GPU 0 has access to the importer's mapping", page="#3-import-it-and-use-it", points=2)
 def access_in_the_importer(run):
     reads = run.must_read_in_importer()
     for call, machine in run.replay():
@@ -82,7 +82,7 @@ def access_in_the_importer(run):
             )
 
 
-@check("no descriptor is left open in either process", page="#5-let-go")
+@check("no descriptor is left open in either process", page="#5-let-go", points=3)
 def no_descriptor_left(run):
     for end in run.calls("exit"):
         for who, when, calls in ("exporter", "sent", exported(run)), ("importer", "imported", imported(run)):
@@ -94,13 +94,13 @@ def no_descriptor_left(run):
                 raise call.wrong(f"the {who} closes the descriptor when it is {when}", words)
 
 
-@check("the same where a descriptor has other numbers in each process", adversarial_timing=True)
+@check("the same where a descriptor has other numbers in each process", points=2, adversarial_timing=True)
 def other_numbers(run):
     imports_its_own(run)
     no_descriptor_left(run)
 
 
-@check("each closes its descriptor as soon as it may", page="#5-let-go", slow_importer=True)
+@check("each closes its descriptor as soon as it may", page="#5-let-go", points=2, slow_importer=True)
 def closed_at_once(run):
     """The import waits until the exporter has nothing to do but to wait."""
     imports, wanted = (

@@ -22,10 +22,10 @@ HINTS = [
 ]
 
 
-created_once = check("memory is created once, by the exporter", points=0)(Run.must_create_once)
+created_once = check("memory is created once, by the exporter", kept=True)(Run.must_create_once)
 
 
-@check("the exporter has ended before the importer reads for the last time")
+@check("the exporter has ended before the importer reads for the last time", points=3)
 def exporter_ends_first(run):
     last_read, exporter = run.must_read_in_importer()[-1], run.calls(EXPORT)[0].pid
     its = [call for call in run.all if call.pid == exporter]
@@ -40,7 +40,11 @@ def exporter_ends_first(run):
         raise last_read.wrong("the importer waits for the end of the exporter, and then reads", happened)
 
 
-@check("it works as well where the import is slow, the exporter ends late and no sleep takes time", slow_importer=True)
+@check(
+    "it works as well where the import is slow, the exporter ends late and no sleep takes time",
+    points=3,
+    slow_importer=True,
+)
 def slow_importer(run):
     if wrong := run.stopped():
         wrong.title = slow_importer.title

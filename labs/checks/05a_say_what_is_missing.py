@@ -52,7 +52,7 @@ def says(run, words, other):
         raise run.wrong(wanted, f"it printed\n{told or 'nothing'}")
 
 
-@check("where nothing is missing, memory is created and exported as a fabric handle", points=0)
+@check("where nothing is missing, memory is created and exported as a fabric handle", kept=True)
 def exported(run):
     tried(run)
     shared = run.must_call(EXPORT, "fabric memory is created and exported")[0]
@@ -60,7 +60,7 @@ def exported(run):
         raise shared.wrong("the memory is exported as a fabric handle", "it was exported as something else")
 
 
-@check("without fabric handles it ends with status 77, and says so", machine="no_fabric", status=77)
+@check("without fabric handles it ends with status 77, and says so", points=2, machine="no_fabric", status=77)
 def no_fabric(run):
     tried(run)
     says(run, "no fabric handles", "no channel")
@@ -69,7 +69,7 @@ def no_fabric(run):
 MAY_BE_REFUSED = {"status": 77, "refusals": ("cuMemCreate",)}
 
 
-@check("without a channel it tries, ends with status 77, and says so", machine="no_channel", **MAY_BE_REFUSED)
+@check("without a channel it tries, ends with status 77, and says so", points=3, machine="no_channel", **MAY_BE_REFUSED)
 def no_channel(run):
     if not any(is_of(call, FABRIC) for call in tried(run)):
         happened = "cuMemCreate was never called with CU_MEM_HANDLE_TYPE_FABRIC: only the driver decides"
@@ -77,7 +77,7 @@ def no_channel(run):
     says(run, "no channel", "no fabric handles")
 
 
-@check("any other refusal is a failure, and no channel that is missing")
+@check("any other refusal is a failure, and no channel that is missing", kept=True)
 def other_refusal(run):
     errors = random.Random(run.program.text).sample(ERRORS, len(ERRORS))
     for nth, error in itertools.product(range(1, len(run.calls("cuMemCreate")) + 1), errors):

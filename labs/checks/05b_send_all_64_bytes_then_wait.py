@@ -29,10 +29,10 @@ HINTS = [
 FABRIC = 8  # CU_MEM_HANDLE_TYPE_FABRIC
 
 
-created_once = check("memory is created once, by the exporter", points=0)(Run.must_create_once)
+created_once = check("memory is created once, by the exporter", kept=True)(Run.must_create_once)
 
 
-@check("the importer imports all 64 bytes of the handle")
+@check("the importer imports all 64 bytes of the handle", points=5)
 def all_bytes(run):
     wanted = "all 64 bytes of the fabric handle come to the importer, in their order"
     for call in run.must_import():
@@ -45,7 +45,7 @@ def all_bytes(run):
             raise call.wrong(wanted, "what came is not the handle of this memory, and the import was refused")
 
 
-@check("the exporter gives the memory back after the import")
+@check("the exporter gives the memory back after the import", points=6)
 def released_after(run):
     import_holds(run)
     import_holds(run.again(slow_importer=True))

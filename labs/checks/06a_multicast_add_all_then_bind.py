@@ -24,7 +24,7 @@ HINTS = [
 GRANULES = {"coarse_multicast": (2 << 20, 4 << 20), "granules_of_16_mib": (16 << 20, 2 << 20)}  # memory's, an object's
 
 
-@check("every GPU is added before memory is bound")
+@check("every GPU is added before memory is bound", points=4)
 def complete_before_bound(run):
     gpus, added, last = run.options["gpus"], 0, None
     for call, machine in run.replay():
@@ -37,7 +37,7 @@ def complete_before_bound(run):
         raise (last or run).wrong(f"all {gpus} GPUs are added before the first bind", happened)
 
 
-@check("memory of every GPU is bound when the kernel runs", page="#1-add-every-gpu-then-bind")
+@check("memory of every GPU is bound when the kernel runs", page="#1-add-every-gpu-then-bind", points=3)
 def every_replica_bound(run):
     launch = run.must_call("cudaLaunchKernel", "a kernel stores to all replicas")[0]
     bound = {device for memory in run.machine_after(launch).memory for device, _ in memory.bound}
@@ -48,7 +48,7 @@ def every_replica_bound(run):
         raise blamed.wrong("memory of every GPU is bound when the kernel runs", happened)
 
 
-@check("the size is rounded up to the minimum granularity, and no further", page="#1-add-every-gpu-then-bind")
+@check("the size is rounded up to the minimum granularity, and no further", page="#1-add-every-gpu-then-bind", points=4)
 def no_more_than_needed(run):
     of_memory, of_object = GRANULES.get(run.options.get("machine"), (2 << 20, 2 << 20))
     larger, data = max(of_memory, of_object), run.main.n * 4
@@ -69,4 +69,4 @@ def no_more_than_needed(run):
             raise call.wrong(wanted, "the object was created without asking: elsewhere a granule may be larger")
 
 
-answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)
+answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)

@@ -41,7 +41,7 @@ def store(run):
     raise run.wrong(f"the kernel {KERNEL} stores to all replicas", "it did not run")
 
 
-@check("GPU 0 stores by multimem.st", page=STORE)
+@check("GPU 0 stores by multimem.st", page=STORE, points=3)
 def stored_by_multimem(run):
     """What is no multimem instruction faults at a multicast address; what adds, or the like, keeps a part of the 9 that
     a second main has stored before."""
@@ -55,7 +55,7 @@ def stored_by_multimem(run):
         raise run.part("store to all replicas").wrong(wanted, happened)
 
 
-@check("each replica has a unicast mapping, to which its GPU alone has access")
+@check("each replica has a unicast mapping, to which its GPU alone has access", points=3)
 def mapped_at_home(run):
     stored, opened = store(run), {}  # by address the call that opened the mapping last
     for call in run.all[: stored.index]:
@@ -103,7 +103,7 @@ def nothing_else_writes(run):
         raise call.wrong("the one store reaches all replicas: nothing is copied or set", f"{call.name} was called")
 
 
-@check("memory is unbound before it is released", page=TEAR_DOWN)
+@check("memory is unbound before it is released", page=TEAR_DOWN, points=3)
 def bound_until_unbound(run):
     for call, machine in run.replay():
         for memory in machine.memory if call.name == "cuMemRelease" and call.succeeded else ():
@@ -112,4 +112,4 @@ def bound_until_unbound(run):
                 raise call.wrong(wanted, "it is bound still: the object holds it")
 
 
-answers = check("each answer is looked at", page=TEAR_DOWN, main=0)(Run.must_look_at_answers)
+answers = check("each answer is looked at", page=TEAR_DOWN, kept=True, main=0)(Run.must_look_at_answers)

@@ -39,7 +39,7 @@ KERNEL = "read_write_read"
 NOT_YET = "read B, write A, fence.proxy.alias, read B: in this order, in every thread"
 
 
-@check("no thread reads the old value after it has written")
+@check("no thread reads the old value after it has written", points=3)
 def nothing_stale(run):
     launch = next((call for call in run.launches if KERNEL in call.arguments["func"]), None)
     if not launch:
@@ -62,7 +62,7 @@ def nothing_stale(run):
         )
 
 
-@check("the alias fence stands between the write through A and the read through B")
+@check("the alias fence stands between the write through A and the read through B", points=4)
 def fenced(run):
     part = run.part("order the write through A")
     for call in run.calls("unordered"):

@@ -44,7 +44,7 @@ def copies(run):
     return [call for call, address in to.items() if base <= address < base + 2 * SIZE]
 
 
-@check("the ring takes no more memory than its 2 MiB", points=0)
+@check("the ring takes no more memory than its 2 MiB", kept=True)
 def created_once(run):
     made = [call for call in run.created() if not is_on_host(call)]
     if not made:
@@ -59,7 +59,7 @@ def is_on_host(call):
     return any(change["kind"] == "allocate" and change["device"] < 0 for change in call.changes)
 
 
-@check("twice the addresses are reserved, in one call")
+@check("twice the addresses are reserved, in one call", points=2)
 def twice_the_addresses(run):
     first, *more = run.must_call("cuMemAddressReserve", "addresses are reserved")
     for call in more:
@@ -72,7 +72,7 @@ def twice_the_addresses(run):
         )
 
 
-@check("the same memory is mapped twice in a row, and GPU 0 may read and write both")
+@check("the same memory is mapped twice in a row, and GPU 0 may read and write both", points=4)
 def mapped_twice(run):
     base, uses = base_of(run), copies(run)
     for call, machine in run.replay():
@@ -94,7 +94,7 @@ def mapped_twice(run):
                 )
 
 
-@check("each record is put into the ring by one copy")
+@check("each record is put into the ring by one copy", points=3)
 def one_copy(run):
     records, found = run.main.records, copies(run)
     if not found:
@@ -115,7 +115,7 @@ def one_copy(run):
             raise call.wrong("a copy alone puts a record into the ring", "a kernel ran")
 
 
-@check("each copy is done before its record is read")
+@check("each copy is done before its record is read", kept=True)
 def in_order(run):
     """A copy in a stream aside is loose until the host, or a stream, waits for what comes behind it."""
     loose, recorded, aside = [], {}, run.streams_aside  # copies; of an event those that come before it
@@ -142,4 +142,4 @@ def asks_again(run, query):
     return next(after, "") == query.name
 
 
-answers = check("each answer is looked at", main=0)(Run.must_look_at_answers)
+answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)

@@ -60,16 +60,16 @@ class CheckFailed(Exception):
         self.title = ""  # of what holds in every lab, if it is about that
 
 
-def check(title, page=None, points=1, **options):
+def check(title, page=None, points=1, kept=False, **options):
     """Marks a check, and says what holds if it raises nothing.
 
-    Whoever fails it is led to `page`, or else to the lab's. It is worth so many points: none if the starter is right
-    there. Options are those of Run.again, for another run.
+    Whoever fails it is led to `page`, or else to the lab's. It is worth so many points; if the starter is right there,
+    and this is to be kept, not before another holds. Options are those of Run.again, for another run.
     """
 
     def mark(function):
         marked = functools.partial(function)  # one function may be the check of several labs
-        marked.title, marked.page, marked.points, marked.options = title, page, points, options
+        marked.title, marked.page, marked.points, marked.kept, marked.options = title, page, points, kept, options
         return marked
 
     return mark
@@ -288,8 +288,7 @@ class Run:
         options = self.options | options
         if options == self.options:
             return self
-        self.must_end()
-        self.must_give_back()
+        self.must_be_through()
         other = self.runner.run(options)
         if other not in self.others:
             self.others.append(other)
@@ -336,6 +335,12 @@ class Run:
         if wrong := diagnosis.leak(self):
             raise wrong
 
+    def must_be_through(self):
+        """Before other runs tell anything. A leak hinders none of them, where each check is looked at by itself."""
+        self.must_end()
+        if not self.runner.takes_each_by_itself:
+            self.must_give_back()
+
     def must_not_enable_peers(self):
         for call in self.all:
             if call.name in PEER_ACCESS:
@@ -377,8 +382,7 @@ class Run:
     def must_end_at_failure(self, fail, says=""):
         """After the call that is made to fail it gives back at most, tells of it in these words, and ends with a status
         that is neither 0 nor 77, or by an exception."""
-        self.must_end()
-        self.must_give_back()
+        self.must_be_through()
         run = self.runner.run(self.options | {"fail": fail})
         failed = next((call for call in run.all if run.is_injected(call)), None)
         if not failed:

@@ -17,15 +17,16 @@ class NoMoreRuns(Exception):
 class Runner:
     def __init__(self, program):
         self.program, self.runs = program, []
-        self.is_closed = False  # whether there are to be no more
+        self.takes_each_by_itself = False  # each check, now that it is known what is to be told first
+        self.is_closed = False  # whether there are to be no more runs
 
     def run(self, options):
         """The run with these options; there is one."""
         for run in self.runs:
             if run.options == options:
                 return run
-        if self.is_closed:
-            raise NoMoreRuns
+        if self.is_closed or self.takes_each_by_itself and any(run.ended.why for run in self.runs):  # one that hangs is
+            raise NoMoreRuns  # enough
         ended = self.program.run(**{key: value for key, value in options.items() if key not in OF_THE_JUDGE})
         run = Run(self, options, ended)
         lines = read_lines(ended.trace)

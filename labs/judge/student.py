@@ -23,7 +23,7 @@ def mark(status):
     """✓ or ✗, in colour where somebody sees it; - where nothing is known."""
     if status == "not reached":
         return "-"
-    sign, colour = ("✓", 32) if status in ("passed", "holds") else ("✗", 31)
+    sign, colour = ("✓", 32) if status == "passed" else ("✗", 31)
     is_seen = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return f"\033[{colour}m{sign}\033[0m" if is_seen else sign
 

@@ -3,6 +3,7 @@
 
 import dataclasses
 import importlib.util
+import re
 import time
 import traceback
 
@@ -65,6 +66,14 @@ class Lab:
             raise CannotJudge(f"POINTS of labs/checks/{self.name}.py names what is no check: {', '.join(unknown)}")
         return {title: own.get(title, 1) for title in (*self.titles(), REAL)}
 
+    def points(self, checks):
+        """The points of each of these checks with their marks: what the starter has right, and what holds in every lab,
+        is to be kept, and counts once something else holds."""
+        own = {one.title for one in self.checks if not one.kept}
+        has_begun = any(title in own and mark == "passed" for title, mark in checks)
+        counts = {title for title, mark in checks if mark == "passed" and (has_begun or title == BUILT)}
+        return {title: weight * (title in counts) for title, weight in self.weights().items()}
+
 
 def all_labs():
     return [Lab(path) for path in sorted((ROOT / "labs/checks").glob("[0-9][0-9][a-z]_*.py"))]
@@ -72,10 +81,8 @@ def all_labs():
 
 @dataclasses.dataclass
 class Verdict:
-    """What is to be said of a file: the checks with "passed", "failed" or "not reached", and words.
-
-    Behind the first that failed, "holds" and "fails" are what the same run shows of the others.
-    """
+    """What is to be said of a file: the checks with "passed", "failed" or "not reached", each by itself, and words on
+    the first that failed."""
 
     lab: Lab
     status: str = ""  # "passed", "failed", "not begun"
@@ -108,13 +115,16 @@ class Judge:
         self.lab, self.program, self.real = lab, program, real
         self.told = Verdict(lab)
         self.held = []  # titles, until something does not hold
-        self.others = {}  # title -> "holds" or "fails", of what comes behind that
+        self.run = None  # the first
 
     def verdict(self):
         told = self.told
         told.failed, told.words = self.first_wrong()
         titles = self.lab.titles() + ([REAL] if self.real else [])
-        held = self.others | dict.fromkeys(self.held, "passed") | {told.failed: "failed"}
+        held = dict.fromkeys(self.held, "passed")
+        if told.failed and self.run:
+            held = self.marks()
+        held |= {told.failed: "failed"}
         told.checks = [(one, held.get(one, "not reached")) for one in titles]
         told.status = "failed" if told.failed else "passed"
         pages = {GIVEN_BACK: GIVING_BACK} | {one.title: one.page for one in self.lab.checks if one.page}
@@ -129,18 +139,16 @@ class Judge:
         self.told.remarks = self.of_compiler(said, "warning")
         self.told.remarks += self.program.spliced.remark if self.program.spliced else ""
         self.held.append(BUILT)
-        self.told.run = run = Runner(self.program).run(self.lab.options)
+        self.told.run = self.run = run = Runner(self.program).run(self.lab.options)
         self.told.stdout = run.stdout
         for function in self.lab.checks:
             if wrong := self.wrong_of(function, run, function.options):
-                self.look_on(run)
                 return wrong
             self.held.append(function.title)
-        others = *getattr(self.lab.about, "ELSEWHERE", ()), *({"main": at} for at in range(1, len(self.lab.mains)))
+        others = self.elsewhere()
         for options in others:
             for function in self.lab.checks:
                 if not function.options and (wrong := self.wrong_of(function, run, options)):
-                    self.held.remove(function.title)
                     return wrong
         last = (
             (ENDED, lambda: [one.must_end() for one in (run, *run.others)]),
@@ -157,21 +165,44 @@ class Judge:
             self.held.append(title)
         return "", ""
 
-    def look_on(self, run):
-        """What the first run, if nothing stopped it, shows of the other checks."""
+    def elsewhere(self):
+        """The options of other runs in which the checks without options hold, too."""
+        return *getattr(self.lab.about, "ELSEWHERE", ()), *({"main": at} for at in range(1, len(self.lab.mains)))
+
+    def marks(self):
+        """What is to be seen of each check by itself: a leak, for instance, costs no other its mark.
+
+        Where the first run was stopped, it is known what held before, and what fails all the same.
+        """
+        run, elsewhere = self.run, [{}, *self.elsewhere()]
+        run.runner.takes_each_by_itself, run.runner.is_closed = True, bool(run.stopped())
         if run.stopped():
-            return
-        run.runner.is_closed, self.others[ENDED] = True, "holds"
-        its = [(function.title, function) for function in self.lab.checks if not function.options]
-        its += [(GIVEN_BACK, Run.must_give_back), (PRINTED, self.must_print)]
-        for title, holds in its:
-            try:
-                holds(run)
-                self.others[title] = "holds"
-            except CheckFailed as wrong:
-                self.others[title] = "fails" if wrong.title in ("", title) else "not reached"
-            except Exception:  # it needs another run, or relies on what does not hold
-                continue
+            its = {one.title: self.mark(one.title, one, [one.options]) for one in self.lab.checks}
+            its = {title: it for title, it in its.items() if it == "failed"}
+            return its | dict.fromkeys(self.held, "passed") | {ENDED: "failed"}
+        its = [(one.title, one, [one.options] if one.options else elsewhere) for one in self.lab.checks]
+        its += [(ENDED, Run.must_end, elsewhere), (PRINTED, self.must_print, elsewhere)]
+        its += [(GIVEN_BACK, lambda run: run.stopped() or run.must_give_back(), elsewhere)]
+        return {BUILT: "passed"} | {title: self.mark(title, holds, runs) for title, holds, runs in its}
+
+    def mark(self, title, function, options):
+        """What the runs with these options show of a check."""
+        of_check = self.run
+        try:
+            for each in options:
+                of_check = self.run.again(**each)
+                function(of_check)
+                if of_check.stopped():  # what came after that may not hold
+                    return "not reached"
+        except CheckFailed as wrong:
+            stopped = (wrong.run or of_check).stopped()
+            is_of_other = wrong.title not in ("", title) or stopped and stopped.moment < wrong.moment
+            return "not reached" if is_of_other else "failed"
+        except (OSError, CannotJudge):
+            raise
+        except Exception:  # it needs a run more, or relies on what does not hold
+            return "not reached"
+        return "passed"
 
     def wrong_of(self, function, run, options):
         """(title, words) of what a check has found in the run with these options; or None."""
@@ -210,7 +241,10 @@ class Judge:
     def must_print(self, run):
         output, more = self.lab.output(run.options["main"]), run.stdout.splitlines()
         wanted = output.splitlines()
-        if run.stdout == output:
+        printed = run.stdout
+        if run.runner.takes_each_by_itself and diagnosis.leak(run):  # what is left has a check of its own
+            printed = re.sub(r"(?m)^-?\d+ KiB are not given back$", OF_END.partition("\n")[0], printed)
+        if printed == output:
             return
         happened = f"it printed\n{run.stdout}"
         if all(line in more for line in wanted):

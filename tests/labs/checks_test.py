@@ -134,29 +134,48 @@ def test_what_contradicts_itself_is_not_judged(verdict):
 
 
 def test_the_list_keeps_its_order(verdict):
-    """What held before something else was told has held, and what needs another run waits for the first one."""
+    """What holds is known of each check by itself, and what needs another run waits for the first one."""
     checks = holds("one"), fails("of what is missing"), holds("two")
     its = verdict(RIGHT, *checks)
     titles = [BUILT, "one", "of what is missing", "two", ENDED, GIVEN_BACK, PRINTED]
     assert [title for title, _ in its.checks] == titles
-    assert statuses(its) == "passed, passed, failed, holds, holds, holds, holds"
+    assert statuses(its) == "passed, passed, failed, passed, passed, passed, passed"
     its = verdict(REFUSED, *checks)
     assert statuses(its) == "passed, passed, not reached, not reached, failed, not reached, not reached"
     its = verdict(LEAKING, holds("one"), fails("on two", gpus=2))
-    assert statuses(its) == "passed, passed, not reached, holds, failed, fails"
+    assert statuses(its) == "passed, passed, failed, passed, failed, passed"
+    assert its.failed == GIVEN_BACK
     assert "on 2 simulated GPUs" not in its.words
 
 
+def test_a_leak_costs_its_own_check(verdict):
+    """And no other: not those that need other runs, nor what is printed."""
+    on_two, again = check("on two", gpus=2)(lambda run: None), check("again")(lambda run: run.again(gpus=3))
+    fail = check("a call may fail")(lambda run: run.must_end_at_failure("cuMemMap:1=CUDA_ERROR_UNKNOWN"))
+    its = verdict(LEAKING, holds("one"), on_two, again, fail)
+    assert its.failed == GIVEN_BACK
+    assert [title for title, mark in its.checks if mark != "passed"] == [GIVEN_BACK]
+
+
+def test_what_hangs_hangs_once(verdict):
+    """A check that would need one run more is not reached."""
+    body = "int gpus = 0;\nCHECK(cudaGetDeviceCount(&gpus));\nif (gpus > 1) pause();\nreturn lab::end();"
+    its = verdict(body, check("on two", gpus=2)(lambda run: None), check("on three", gpus=3)(lambda run: None))
+    assert statuses(its) == "passed, not reached, not reached, failed, passed, passed"
+
+
 def test_what_comes_behind_a_failure_is_shown(verdict):
-    """The same run shows it: what holds, what fails, and what it cannot tell; not a run that was stopped."""
+    """What holds, what fails, and what relies on what does not hold; of a run that was stopped not what holds."""
     needs_another = check("needs another run")(lambda run: run.again(gpus=2))
     relies = check("relies on the first")(lambda run: run.calls("cudaMalloc").nothing)
     on_two = check("on two", gpus=2)(lambda run: None)
     checks = fails("first"), needs_another, fails("fails too", "cuMemCreate"), relies, on_two
     its = verdict(RIGHT, *checks)
-    assert statuses(its) == "passed, failed, not reached, fails, not reached, not reached, holds, holds, holds"
+    assert statuses(its) == "passed, failed, passed, failed, not reached, passed, passed, passed, passed"
     assert its.words.count("What happened:") == 1
-    assert "holds" not in statuses(verdict(REFUSED, *checks))
+    its = verdict(REFUSED, *checks)
+    assert [title for title, mark in its.checks if mark == "passed"] == [BUILT]
+    assert [title for title, mark in its.checks if mark == "failed"] == ["fails too", ENDED]
 
 
 def test_a_map_of_memory_is_shown(verdict):
@@ -300,7 +319,7 @@ MARK = "// >>> your part: make the memory"
     [
         ("}\nvoid mine() {", "'}' closes what was not opened"),
         ("if (true) {", "'{' has no end in this part"),
-        ("/* what follows", "this comment has no end"),
+        ("/* what follows", "this comment, text or sign has no end"),
         ('"what follows', "this text has no end"),
         ("#if 0", "no #if here"),
         ("/* its\n*/ #if 0", "no #if here"),
@@ -308,14 +327,19 @@ MARK = "// >>> your part: make the memory"
         ("#define OPEN {\n}", "has no end in this directive"),
         ("#define GLUE(a, b) a##b", "no ## here"),
         ("int a = 0; <% int b = 0; %>", "write it plainly"),
-        ('auto text = R"x(\n)x";', "write it plainly"),
-        ("int a = 0; ??/", "write it plainly"),
+        ('auto text = R"x(\n)y";', "this comment, text or sign has no end"),
+        ("int a = 0; %: if", "write it plainly"),
+        ("int a <\\\n: 1 :> = 0;", "write it plainly"),
+        ("#define OPEN \\\n  {\n}", "has no end in this directive"),
+        ("#define NEXT \\", "at the end of this line"),
+        ("int a = 0; \0 }", "has no end in this part"),
+        ('R"\x01( )#" } )\x01"', "has no end in this part"),
         ("#line 5000", "no #line here"),
-        ("#li\\\nne 5000", "at the end of a line"),
-        ("// the end \\ ", "at the end of a line"),
+        ("#li\\\nne 5000", "a directive must end in its line"),
+        ("// the end \\ ", "at the end of this line"),
         ("1'é /* ')\n// */", "no end in this line"),
         ('asm(".loc 2 1000040 1; call *%0");', "write it plainly"),
-        ("namespace check {}", "write it plainly"),
+        ("namespace check {}", "is the starter's"),
         ('_Pragma("push_macro(\\"CHECK\\")")', "no _Pragma here"),
         ('#pragma pop_macro("CHECK")', "no #pragma here"),
         ('#include "mine.h"', "is not looked at: write it here"),

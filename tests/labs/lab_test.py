@@ -90,7 +90,9 @@ def test_the_starter_is_built_without_a_warning_and_is_not_right(lab):
     assert (verdict.status, verdict.remarks) == ("failed", "")
     assert verdict.failed != BUILT, verdict.words
     assert re.search(ABOUT[lab][0], verdict.words)
-    assert report_of(lab, verdict.status, verdict.checks)["points"] == 0, "a starter earns nothing"
+    told = report_of(lab, verdict.status, verdict.checks)
+    assert told["points"] == 0, "a starter earns nothing"
+    assert told["of_points"] == lab.minutes, "points follow effort"
 
 
 @each_lab
