@@ -4,12 +4,12 @@
 
 def load_ipython_extension(shell):
     """%load_ext vmmsim, in a notebook: after each cell the address spaces as they are then."""
-    from vmmsim.notebook.live import load
+    from vmmsim.notebook.cells import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell):
-    from vmmsim.notebook.live import unload
+    from vmmsim.notebook.cells import unload
 
     unload(shell)

@@ -10,8 +10,8 @@ from vmmsim import tool
 USAGE = """
   vmmsim view [options] PROGRAM|RECORDING     one HTML file in which one steps through a program's calls of CUDA
   vmmsim record [options] FILE PROGRAM ...    only the recording, of this machine's GPUs
-  vmmsim notebook install|uninstall           a kernel for Jupyter that draws the address spaces after each cell
-`vmmsim view --help` tells more. A program of these names is ./view, ./record, ./notebook.
+`vmmsim view --help` tells more. A program of these names is ./view, ./record. In a notebook `%load_ext vmmsim` draws
+the address spaces after each cell.
 {docs} has pages: simulator.md, what runs and what is not simulated; view.md; testing.md.
 """
 
@@ -32,15 +32,9 @@ def record(words):
     return view(["--real", "--record", *words])
 
 
-def notebook(words):
-    from vmmsim.notebook import kernel
-
-    return kernel.main(words)
-
-
 def main():
     words = sys.argv[1:]
-    command = {"view": view, "record": record, "notebook": notebook}.get(words[0] if words else "")
+    command = {"view": view, "record": record}.get(words[0] if words else "")
     if command:
         sys.exit(command(words[1:]))
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and the program would then, too

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT-0
-"""%load_ext vmmsim: after each cell that changed something, the address spaces; under a refused call, why."""
+"""After each cell that changed something, the address spaces; under a refused call, why."""
 
 import base64
 import html
@@ -10,8 +10,8 @@ import shlex
 from IPython.core.error import UsageError
 from IPython.display import display
 
+from vmmsim.notebook.cells import AGAIN
 from vmmsim.notebook.drawing import Names, picture
-from vmmsim.notebook.kernel import PROBLEM, SHOWN, TRACE, command
 from vmmsim.trace import imports
 from vmmsim.trace.line import NO_CALLS
 from vmmsim.trace.model import Machine
@@ -21,45 +21,18 @@ from vmmsim.view.words import is_refused
 
 MOST_CALLS = 12  # names of calls, above a picture
 MOST_REFUSED = 5  # in one cell
-ATTRIBUTE = "_vmmsim_live"  # of the shell
 UNTIL = "until the process ends"  # of what an earlier fault has left
 WHY = '<p style="border-left:4px solid #b3261e;padding-left:8px;margin:8px 0">{}<code>{}</code>{}</p>'
 
 
-def load(shell):
-    if not os.environ.get(TRACE):
-        raise UsageError(os.environ.get(PROBLEM) or not_traced())
-    live = Live(shell, os.environ[TRACE])
-    setattr(shell, ATTRIBUTE, live)
-    live.catch_up()
-    shell.events.register("post_run_cell", live.after_cell)
-    shell.register_magic_function(live.magic, magic_name="vmm")
-
-
-def unload(shell):
-    live = getattr(shell, ATTRIBUTE, None)
-    if live:
-        shell.events.unregister("post_run_cell", live.after_cell)
-        delattr(shell, ATTRIBUTE)
-
-
-def not_traced():
-    return (
-        "nobody sees what this kernel asks of CUDA: it was not started under vmmsim.\n"
-        f"  1. In a terminal, once: {command()} install    (for real GPUs: install --real)\n"
-        f"  2. Here: Kernel > Change Kernel > {SHOWN[False]}\n"
-        "  3. Run this cell again."
-    )
-
-
 class Live:
-    """The machine that the kernel's trace tells of, as far as it was read."""
+    """The machine that the trace of this process tells of, as far as it was read."""
 
     def __init__(self, shell, path):
-        self.shell, self.pid, self.is_on = shell, os.getpid(), True
+        self.shell, self.pid, self.is_on, self.is_folded = shell, os.getpid(), True, False
         self.file, self.rest = open(path, "rb"), b""  # noqa: SIM115
         self.machine, self.sharing = Machine(strict=False), []
-        self.others = []  # processes besides the kernel, in the order in which they came
+        self.others = []  # processes besides this one, in the order in which they came
         self.since = self.machine.since()
 
     def read(self):
@@ -88,13 +61,6 @@ class Live:
             if pid in self.machine.processes and not os.path.exists(f"/proc/{pid}"):
                 self.machine.line(ended(pid))  # killed: it has not said so
 
-    def catch_up(self):
-        """With calls that were made before the extension was loaded: what has come of them is not new."""
-        self.take(self.read())
-        self.begin()
-        if self.holds(self.pid):
-            self.magic("")
-
     def begin(self):
         """From now on, what comes is new."""
         self.machine.forget_since(self.since)
@@ -114,7 +80,7 @@ class Live:
         self.begin()
 
     def alive(self):
-        """The kernel, and others that have not ended."""
+        """This process, and others that have not ended."""
         return [self.pid, *(pid for pid in self.others if os.path.exists(f"/proc/{pid}"))]
 
     def holds(self, pid):
@@ -153,12 +119,15 @@ class Live:
         return picture(self.machine, self.since, [self.pid, *others], whose, names, title, calls)
 
     def magic(self, line):
-        """%vmm draws what there is now; %vmm off and %vmm on: whether each cell does."""
+        """%vmm draws what there is now; %vmm on, off, fold: whether each cell does, and whether that stays folded."""
         words = shlex.split(line)
-        if words not in ([], ["on"], ["off"]):
-            raise UsageError("%vmm draws what there is now; %vmm off, %vmm on: whether that comes after each cell")
+        if words not in ([], ["on"], ["off"], ["fold"]):
+            raise UsageError(
+                "%vmm draws what there is now; %vmm on, %vmm off, %vmm fold: whether that comes after each cell, and\n"
+                "folded; %vmm start [--gpus N] [--memory SIZE] [--machine NAME] [--real]: a new process"
+            )
         if words:
-            self.is_on = words == ["on"]
+            self.is_on, self.is_folded = words != ["off"], words == ["fold"]
             return
         send(*shown(self.drawn([])))
 
@@ -183,7 +152,7 @@ def image(svg, words):
 def format_line(line):
     """Why a call was refused, without what its own line has said already; "" of a real driver, which does not say."""
     why = line["explanation"].partition(f" answers {line['result']}: ")[2] or line["explanation"]
-    return why + "; to go on, choose Kernel > Restart Kernel" * (UNTIL in why)
+    return why + f". {AGAIN}" * (UNTIL in why)
 
 
 def ended(pid):

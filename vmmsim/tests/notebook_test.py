@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT-0
-"""%load_ext vmmsim in kernels that `vmmsim notebook install` has installed.
+"""%load_ext vmmsim in a kernel for Python as every application has one.
 
 The driver is called by ctypes, so that no package of NVIDIA's is needed.
 """
@@ -8,8 +8,8 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -32,7 +32,7 @@ from vmmsim.tests.sample import MIB, Writer
 HERE = pathlib.Path(__file__).resolve().parents[1]
 LAUNCHER = pathlib.Path(BUILT["vmmsim"])
 SECONDS = 150  # for a cell, or to start, on a busy machine
-LOAD = "%load_ext vmmsim"
+LOAD = "%load_ext vmmsim\n%vmm start --gpus 2"
 BEGIN = """
 import ctypes
 cuda, MiB = ctypes.CDLL("libcuda.so.1"), 1 << 20
@@ -78,15 +78,8 @@ class TestNotebook:
         os.environ["PYTHONPATH"] = str(package.parent)
         for name in "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR":
             os.environ[name] = str(cls.place / "jupyter")
-        told = cls.vmmsim("install", "--gpus", "2")
-        assert told.returncode == 0 and "%load_ext vmmsim" in told.stdout, told
 
-    @classmethod
-    def vmmsim(cls, *words):
-        command = [sys.executable, "-B", "-m", "vmmsim", "notebook", *words]
-        return subprocess.run(command, capture_output=True, text=True, cwd=cls.place)
-
-    def run_cells(self, *cells, kernel="vmmsim"):
+    def run_cells(self, *cells, kernel="python3"):
         """What each shows, as one text: what it printed, a picture's words, an error."""
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         at = {"metadata": {"path": str(self.place)}}
@@ -104,6 +97,8 @@ class TestNotebook:
         self.html = [
             "".join(one.get("data", {}).get("text/html", "") for one in cell.outputs) for cell in notebook.cells
         ]
+        tracebacks = [one.get("traceback", ()) for cell in notebook.cells for one in cell.outputs]
+        self.traceback = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(line for lines in tracebacks for line in lines))
         return ["".join(map(text_of, cell.outputs)) for cell in notebook.cells]
 
     def test_each_cell_is_drawn_call_by_call(self):
@@ -167,71 +162,169 @@ class TestNotebook:
         assert "2 MiB (gone)" in killed
         assert "Child" not in later
 
-    def test_a_restart_begins_anew(self):
-        notebook = nbformat.v4.new_notebook()
-        cells = [nbformat.v4.new_code_cell(text) for text in (LOAD, BEGIN + "x = reserve(2 * MiB)")]
-        notebook.cells = cells
-        client = NotebookClient(notebook, timeout=SECONDS, kernel_name="vmmsim", extra_arguments=["--log-level=40"])
-        with client.setup_kernel():
-            for _ in range(2):
-                for index, cell in enumerate(cells):
-                    client.execute_cell(cell, index)
-                assert text_of(cells[1].outputs[0]).count("eservation") == 1
-                run_sync(client.km.restart_kernel)(now=True)
-                run_sync(client.kc.wait_for_ready)(timeout=SECONDS)
+    def test_it_may_begin_anew(self):
+        cell = BEGIN + "x = reserve(2 * MiB)"
+        _, first, started, second, _, third = self.run_cells(LOAD, cell, "%vmm start", cell, "%reload_ext vmmsim", cell)
+        assert started == ""
+        for text in first, second, third:
+            assert text.count("eservation") == 1
 
-    def test_it_may_be_loaded_late_and_after_a_fault(self):
+    def test_what_a_cell_shows_comes_as_from_the_kernel(self):
+        _, printed, result, error, command, shown, cleared, none = self.run_cells(
+            LOAD,
+            "import sys\nprint('out'); print('wrong', file=sys.stderr)",
+            "x = 3\nx + 4",
+            "def fail():\n    return 1 / 0\nfail()",
+            "!echo $((6 * 7))",
+            "from IPython.display import HTML, clear_output, display\ndisplay(HTML('<b>bold</b>'))",
+            "print('before'); clear_output(); print('after')",
+            "x;",
+        )
+        assert (printed, result) == ("out\nwrong\n", "7")
+        assert error == "ZeroDivisionError: division by zero\n"
+        assert "return" in self.traceback
+        assert "In[4], line 2" in self.traceback
+        assert command.split() == ["42"]
+        assert "<b>bold</b>" in self.html[5]
+        assert (cleared, none) == ("after\n", "")
+        assert shown == "<IPython.core.display.HTML object>"
+
+    def test_cells_of_other_languages_stay_in_the_kernel(self):
+        kernel, _, bash, timed, process, _, again = self.run_cells(
+            "import os\nos.getpid()",
+            LOAD,
+            "%%bash\necho $PPID",
+            "%%time\nmine = f'{100}%%'\nmine",
+            "import os\nos.getpid()",
+            "%unload_ext vmmsim",
+            "os.getpid()",
+        )
+        assert bash.strip() == kernel == again != process
+        assert timed.startswith("'100%%'")
+        assert "Wall time" in timed
+
+    def test_what_a_cell_shows_can_be_folded(self):
+        _, _, _, folded, failed, _, unfolded = self.run_cells(
+            LOAD,
+            BEGIN,
+            "%vmm fold",
+            "address = reserve(4 * MiB)\nprint('1 <', 2)\n3",
+            "print('seen'); 1 / 0",
+            "%vmm on",
+            "address = reserve(4 * MiB)",
+        )
+        assert folded.startswith("1 < 2\n3\nAfter [4]. Reservation address, 4 MiB (new)")
+        assert self.html[3].startswith("<details")
+        assert self.html[3].endswith("</details>")
+        for part in "<summary", "<pre>1 &lt; 2\n</pre>", "<pre>3</pre>", "data:image/svg+xml;base64,":
+            assert part in self.html[3]
+        assert failed == "seen\nZeroDivisionError: division by zero\n"  # an error is never hidden
+        assert "<details" not in self.html[4] + self.html[6]
+        assert "Reservation" in unfolded
+
+    def test_the_end_of_the_process_is_told(self):
+        _, killed, ended, _, again = self.run_cells(
+            LOAD, "import os\nos.kill(os.getpid(), 9)", "import sys\nsys.exit()\n", "os._exit(3)", BEGIN + "MiB"
+        )
+        assert "has ended, with signal SIGKILL. Run %vmm start, and then the cells again" in killed
+        assert "SystemExit" in ended
+        assert "1048576" in again
+
+    def test_a_fault_says_how_to_go_on(self):
         ptx = (
             ".version 8.0\\n.target sm_75\\n.address_size 64\\n.visible .entry wrong() "
             "{ .reg .b64 %a; .reg .b32 %b; mov.b64 %a, 64; mov.b32 %b, 1; st.global.u32 [%a], %b; ret; }"
         )
-        _, loaded, again, faulted, after = self.run_cells(
-            BEGIN + "address = reserve(2 * MiB)\nmap_it(0, 1, 2)",
+        _, _, faulted, after = self.run_cells(
             LOAD,
-            LOAD.replace("load", "reload"),
+            BEGIN,
             "module, function = ctypes.c_void_p(), ctypes.c_void_p()\n"
             f"assert not cuda.cuModuleLoadData(ctypes.byref(module), b'{ptx}')\n"
             "assert not cuda.cuModuleGetFunction(ctypes.byref(function), module, b'wrong')\n"
             "cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None), cuda.cuCtxSynchronize()",
             "cuda.cuCtxSynchronize()",
         )
-        for text in loaded, again:
-            assert "Reservation address, 2 MiB: 2 MiB not mapped" in text  # and not (new)
-            assert "cuMemMap" not in text
         assert "cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS. kernel wrong" in faulted
-        assert "to go on, choose Kernel > Restart Kernel" in after
+        assert "Run %vmm start, and then the cells again" in after
 
-    def test_another_kernel_says_what_to_do(self):
-        (told,) = self.run_cells(LOAD, kernel="python3")
-        assert "vmmsim notebook install" in told
-        assert "Change Kernel > Python 3 on simulated GPUs (vmmsim)" in told
+    def test_an_interrupt_ends_the_cell_and_not_the_process(self):
+        _, interrupted, after = self.run_cells(
+            "import os\nos.environ['KERNEL'] = str(os.getpid())\n" + LOAD,
+            "import os, signal\nx = 5\nos.kill(int(os.environ['KERNEL']), signal.SIGINT)\nwhile True: pass",
+            "x",
+        )
+        assert interrupted.startswith("KeyboardInterrupt")
+        assert after == "5"
 
-    def test_what_cannot_be_installed_is_told(self):
-        assert "leave it or --real out" in self.vmmsim("install", "--real", "--gpus", "2").stderr
-        done = self.vmmsim("install", "--real")
-        assert done.returncode == 1
-        assert "CUPTI" in done.stderr
+    def test_the_process_ends_with_the_kernel(self):
+        """Even if it is in the middle of a cell."""
+        notebook = nbformat.v4.new_notebook()
+        cells = [LOAD, "import os\nos.getpid()"]
+        notebook.cells = [nbformat.v4.new_code_cell(text) for text in cells]
+        client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", extra_arguments=["--log-level=40"])
+        with client.setup_kernel():
+            for index, cell in enumerate(notebook.cells):
+                client.execute_cell(cell, index)
+            process = os.pidfd_open(int(text_of(notebook.cells[1].outputs[0])))
+            client.kc.execute("while True: pass")
+            run_sync(client.km.shutdown_kernel)(now=True)
+        try:
+            assert select.select([process], [], [], SECONDS)[0]
+        finally:
+            os.close(process)
+
+    def test_the_tab_key_knows_the_process(self):
+        notebook = nbformat.v4.new_notebook()
+        cells = [LOAD, "my_address = 4096"]
+        notebook.cells = [nbformat.v4.new_code_cell(text) for text in cells]
+        client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", extra_arguments=["--log-level=40"])
+        with client.setup_kernel():
+            for index, cell in enumerate(notebook.cells):
+                client.execute_cell(cell, index)
+
+            async def asked():
+                both = (client.kc.complete, "my_a"), (client.kc.inspect, "my_address")
+                return [await ask(code, 4, reply=True, timeout=SECONDS) for ask, code in both]
+
+            completed, inspected = (reply["content"] for reply in run_sync(asked)())
+        assert completed["matches"] == ["my_address"]
+        assert (completed["cursor_start"], completed["cursor_end"]) == (0, 4)
+        assert "4096" in inspected["data"]["text/plain"]
+
+    def test_bad_words_are_told(self):
+        _, option, both, value, word, real = self.run_cells(
+            LOAD,
+            "%vmm start --gpu 2",
+            "%vmm start --real --gpus 2",
+            "%vmm start --gpus many",
+            "%vmm colour",
+            "%vmm start --real",
+        )
+        assert "unrecognized arguments: --gpu 2\nusage: %vmm start [--real] [--gpus N]" in option
+        assert "--gpus is of simulated GPUs: leave it or --real out" in both
+        assert "bad argument: 'many' is no number from 0 to 64" in value
+        assert "has ended, with status 2" in value
+        assert "%vmm on, %vmm off, %vmm fold" in word
+        assert "CUPTI" in real
 
     def test_on_real_gpus_each_cell_is_recorded_and_drawn(self):
         """The driver is the simulator's, and tells the recorder of calls as NVIDIA's does."""
         if "recorded_driver" not in BUILT:
             pytest.skip("the build had no CUPTI")
+        kernel = self.place / "jupyter" / "kernels" / "simulated"
+        kernel.mkdir(parents=True)
+        start_it = [str(LAUNCHER), "--gpus", "2", sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        (kernel / "kernel.json").write_text(json.dumps({"argv": start_it, "display_name": "", "language": "python"}))
         (self.package / "recorder").symlink_to(pathlib.Path(BUILT["recorder"]).parent)
         try:
-            told = self.vmmsim("install", "--real")
-            assert told.returncode == 0, told
-            file = pathlib.Path(re.search("is in (.*)[.] In a notebook", told.stdout)[1], "kernel.json")
-            spec = json.loads(file.read_text())
-            spec["argv"] = [str(LAUNCHER), "--gpus", "2", *spec["argv"]]
-            file.write_text(json.dumps(spec))
             _, begun, reserved, created, refused, mapped = self.run_cells(
-                LOAD,
+                "%load_ext vmmsim\n%vmm start --real",
                 BEGIN.replace('"libcuda.so.1"', f"{BUILT['recorded_driver']!r}, ctypes.RTLD_GLOBAL"),
                 "address = reserve(4 * MiB)",
                 "memory = [create(2 * MiB)]",
                 "map_it(address, MiB, memory[0]);",
                 "map_it(address, 2 * MiB, memory[0])",
-                kernel="vmmsim-real",
+                kernel="simulated",
             )
         finally:
             (self.package / "recorder").unlink()
@@ -244,8 +337,6 @@ class TestNotebook:
 
     @classmethod
     def teardown_class(cls):
-        removed = cls.vmmsim("uninstall").stdout
-        assert removed.startswith("removed ") and cls.vmmsim("uninstall").stdout == "there is none\n", removed
         cls.scratch.cleanup()
 
 
