@@ -35,7 +35,7 @@ get_packages_of_tests "$preset" &
 cupti=()
 has_cupti || cupti=(scripts/requirements-cupti.txt)
 more=()
-[[ " $* " != *" --all "* ]] || more=(tests/requirements-python.txt)
+[[ " $* " != *" --all "* ]] || more=(tests/requirements-{python,jupyterlab}.txt)
 setup docs/requirements.txt scripts/requirements-notebooks.txt tests/requirements.txt "${cupti[@]}" "${more[@]}"
 wait
 # Where CI is true a warning of the compiler is an error.

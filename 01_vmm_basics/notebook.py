@@ -25,7 +25,9 @@ memory = ok(cu.cuMemCreate(size, properties, 0))
 # You don't need all of it yet. Can you map half of the memory?
 cu.cuMemMap(address, size // 2, 0, memory, 0)
 # %% [2]
-# All of it, then. It's GPU 0's own memory: may GPU 0 use it now?
+# Answer: No: an allocation is mapped whole.
+#
+# So map all of it. It's GPU 0's own memory: may GPU 0 use it now?
 ok(cu.cuMemMap(address, size, 0, memory, 0))
 # %% [2]
 # The picture has told you. You can also ask the driver: 0 is no access, 1 to read, 3 to read and write.
@@ -49,12 +51,15 @@ elsewhere = ok(cu.cuMemAddressReserve(2 * size, 0, 0, 0))
 # And this one? Your million integers have no address after it. Are they lost?
 ok(cu.cuMemUnmap(address, size))
 # %% [3] refused
-# No: the memory is still there, and `memory` leads to it. So give it its new address. The last line reads what is
-# there, by a copy. Will that work?
+# Answer: No: the memory is still there, and `memory` leads to it.
+#
+# So give the memory its new address. The last line reads what is there, by a copy. Will that work?
 ok(cu.cuMemMap(elsewhere, size, 0, memory, 0))
 cu.cuMemcpyDtoH(bytearray(4), elsewhere, 4)
 # %% [3]
-# The mapping is new, and starts without any access. Let the GPU in, and look for your integers.
+# Answer: No: the mapping is new, and starts without any access.
+#
+# Let the GPU in, and look for your integers.
 ok(cu.cuMemSetAccess(elsewhere, size, [access], 1))
 assert read(elsewhere, n) == counting(0, n)
 read(elsewhere, 5)
@@ -65,7 +70,9 @@ second_half = int(elsewhere) + size
 ok(cu.cuMemMap(second_half, size, 0, more, 0))
 ok(cu.cuMemSetAccess(second_half, size, [access], 1))
 # %% [4]
-# None. Fill the second half, and read across the seam.
+# Answer: None.
+#
+# Fill the second half, and read across the seam.
 kernels.fill(n // 256, 256, second_half, n, n)
 assert read(elsewhere, 2 * n) == counting(0, 2 * n)
 read(second_half - 8, 4)
@@ -75,7 +82,9 @@ ok(cu.cuMemRelease(memory))
 ok(cu.cuMemRelease(more))
 assert read(elsewhere, 2 * n) == counting(0, 2 * n)
 # %% [5]
-# It is. What holds the memory now? Take that away too.
+# Answer: It is.
+#
+# What holds the memory now? Take that away too.
 ok(cu.cuMemUnmap(elsewhere, 2 * size))
 # %% [5]
 ok(cu.cuMemAddressFree(elsewhere, 2 * size))

@@ -23,16 +23,20 @@ try:
 except Refused as error:
     print(error)
 # %% [1]
-# An allocation is mapped whole or not at all. So give it back, and create one chunk. Map it, and release its handle at
-# once. Is the memory still there after that?
+# Answer: It refuses: an allocation is mapped whole or not at all.
+#
+# So give the large one back, and create one chunk. Map it, and release its handle at once. Is the memory still there
+# after that?
 ok(cu.cuMemRelease(large))
 memory = ok(cu.cuMemCreate(granule, properties, 0))
 ok(cu.cuMemMap(address + size, granule, 0, memory, 0))
 ok(cu.cuMemRelease(memory))
 size += granule
 # %% [1]
-# It is: the mapping keeps it. Now the same up to 8 MiB, for 1000 requests, whose slots have 8 KiB each. One call opens
-# all four chunks. What may GPU 0 do there before this call, and after it?
+# Answer: It is: the mapping keeps it.
+#
+# Now the same up to 8 MiB, for 1000 requests, whose slots have 8 KiB each. One call opens all four chunks. What may
+# GPU 0 do there before this call, and after it?
 few, many, most, slot = 1000, 4000, 6000, 8192  # requests, and bytes of one
 for at in range(size, 8 * MiB, granule):
     memory = ok(cu.cuMemCreate(granule, properties, 0))
@@ -81,8 +85,10 @@ for at in range(size, 24 * MiB, granule):
 size = 24 * MiB
 ok(cu.cuMemSetAccess(address + old_size, size - old_size, [access], 1))
 # %% [1]
-# Nothing has moved, and no pointer has changed. Give 2000 more requests their slots. Then spoil the last slot, and
-# launch the graph that was made for 1000 requests, with none of them new. Will it work? Will it notice?
+# Answer: Nothing has moved, and no pointer has changed.
+#
+# Give 2000 more requests their slots. Then spoil the last slot, and launch the graph that was made for 1000 requests,
+# with none of them new. Will it work? Will it notice?
 print(serve_all(few, 3000))
 write(address + 2999 * slot, array.array("i", [-1]))
 tell(3000, 3000)
@@ -90,9 +96,10 @@ ok(cu.cuGraphLaunch(graph, stream))
 ok(cu.cuStreamSynchronize(stream))
 print(f"the graph finds that {read(lost, 1)[0]} is lost")
 # %% [1]
-# It works, because the address is as it was. And it notices, although it has as many blocks as on the day when it was
-# captured, because these loop over all requests that there are. What would it have missed if each thread served one
-# request? Repair the slot, and the count of those that are lost.
+# Answer: It works, because the address is as it was. And it notices, although it has as many blocks as on the day when
+# it was captured, because these loop over all requests that there are.
+#
+# What would it have missed if each thread served one request? Repair the slot, and the count of those that are lost.
 write(address + 2999 * slot, array.array("i", [2999]))
 write(lost, array.array("i", [0]))
 serve_all(3000, 3000)
@@ -160,8 +167,10 @@ while address + mapped < half_way:
 size = mapped
 grow(size)
 # %% [3]
-# Nothing, twice. In the picture GPU 0 has no access to the four, and `grow` saw that there's room, and was content: the
-# next request would get a slot that no kernel may touch. What takes the four away again?
+# Answer: Nothing, twice. In the picture GPU 0 has no access to the four, and `grow` saw that there's room, and was
+# content: the next request would get a slot that no kernel may touch.
+#
+# What takes the four away again?
 shrink(size_before)
 # %% [3] refused
 # `grow` does that itself. How many of its four will be there afterwards?
@@ -170,26 +179,30 @@ try:
 except Refused as error:
     print(f"{error}: still {size // MiB} MiB, and {mapped // MiB} are mapped")
 # %% [3]
-# None of the four: all or nothing. Take the obstacle away. Will the same call do now?
+# Answer: None of the four: all or nothing.
+#
+# Take the obstacle away. Will the same call do now?
 ok(cu.cuMemUnmap(half_way, granule))
 ok(cu.cuMemRelease(obstacle))
 grow(most * slot)
 serve_all(many, most)
 # %% [4] refused
 # It's night, and only the first 1000 requests are still there. Their last slot ends before the end of the fourth
-# chunk. What does the driver
-# say if you unmap exactly what is behind that slot?
+# chunk. What does the driver say if you unmap exactly what is behind that slot?
 try:
     ok(cu.cuMemUnmap(address + few * slot, size - few * slot))
 except Refused as error:
     print(error)
 # %% [4]
-# A chunk goes whole, so `shrink` rounds up. What does this give back: addresses, memory, or both? And what would it
-# give back if one of the 1000 were in the last slot?
+# Answer: A chunk goes whole, so `shrink` rounds up.
+#
+# What does this give back: addresses, memory, or both? And what would it give back if one of the 1000 were in the last
+# slot?
 shrink(few * slot)
 serve_all(few, few)
 # %% [4]
-# Memory alone; and nothing, because `shrink` takes chunks from the end. So give new requests the lowest free slots.
+# Answer: Memory alone; and nothing, because `shrink` takes chunks from the end. So give new requests the lowest free
+# slots.
 #
 # Now the old way to grow: allocate a larger buffer, copy, and give the old one back, first its memory and then its
 # addresses. What do `slot_7`, the table and the graph hold after that?
@@ -200,9 +213,8 @@ ok(cu.cuMemAddressFree(address, reserved))
 # %% [4] refused
 # The old addresses: nobody has told them. What will the graph find?
 #
-# **The next cell ends in a fault, and after a fault no call works in this notebook any more.** To go on by hand, choose
-# *Kernel > Restart Kernel*, and run the cells again from the top. Those of the program in C++ run all the same: it is a
-# process of its own.
+# **The next cell ends in a fault, and after a fault no call works any more.** To go on by hand, run the first cell of
+# the notebook again, and those after it. Those of the program in C++ run all the same: it is a process of its own.
 try:
     ok(cu.cuGraphLaunch(graph, stream))
     ok(cu.cuStreamSynchronize(stream))

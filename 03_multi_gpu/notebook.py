@@ -26,8 +26,9 @@ where = cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 # The loader runs on GPU 0. Does it need a descriptor for the stripes that lie on GPU 1?
 ok(cu.cuMemSetAccess(table, size, [access_for(0)], 1))
 # %% [2]
-# One descriptor, for all four: it names who may use the memory, not where it lies. What may GPU 1 do with stripe 1, its
-# own? 0 is nothing, 1 to read, 3 to read and write.
+# Answer: One descriptor, for all four: it names who may use the memory, not where it lies.
+#
+# What may GPU 1 do with stripe 1, its own? 0 is nothing, 1 to read, 3 to read and write.
 [ok(cu.cuMemGetAccess(on(gpu), table + stripe)) for gpu in (0, 1)]
 # %% [2]
 # Load the table, by a kernel on GPU 0 that knows nothing of stripes.

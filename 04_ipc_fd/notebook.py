@@ -42,11 +42,15 @@ send_memory(socket, descriptor, size)
 os.close(descriptor)
 """)
 # %% [2]
-# The message does. Receive it: the same number as over there?
+# Answer: The message does.
+#
+# Receive it: the same number as over there?
 descriptor, size = receive_memory(exporter.socket)
 f"new server: file descriptor {descriptor}, for {size >> 20} MiB"
 # %% [3]
-# A number of this process's own. Make it a handle. How many boxes will there be, how many handles?
+# Answer: A number of this process's own.
+#
+# Make the descriptor a handle. How many boxes will there be, how many handles?
 use(0)
 
 
@@ -62,17 +66,23 @@ address = map_for(0, memory, size)
 exporter.run("print(hex(address))")
 hex(address)
 # %% [3]
-# It needn't. Is it the same memory, or a copy? How many bytes did it take?
+# Answer: It needn't.
+#
+# Is it the same memory, or a copy? How many bytes did it take?
 assert before == free_memory()
 f"{before - free_memory()} bytes taken"
 # %% [3]
-# Not one. Look up a weight, with a kernel of this process. Who has waited for what, so that it's there?
+# Answer: Not one.
+#
+# Look up a weight, with a kernel of this process. Who has waited for what, so that it's there?
 kernels = Kernels("ipc_fd")
 kernels.look_up(1, 1, address, 8)
 assert read(kernels.variable("answer"), 1)[0] == 8
 read(kernels.variable("answer"), 1)
 # %% [3]
-# The exporter has, for its copy, before it sent the message. It can still answer, too: its last request.
+# Answer: The exporter has, for its copy, before it sent the message.
+#
+# The exporter can still answer, too: its last request.
 exporter.run("print(read(address + 9 * 4, 1))")
 # %% [4]
 # Both have served from the same memory. Now let the exporter go. What will be left in the picture?
@@ -83,17 +93,23 @@ kernels.look_up(1, 1, address, 10)
 assert read(kernels.variable("answer"), 1)[0] == 10
 read(address, 10)
 # %% [5] refused
-# It is. Tomorrow you'll be the old server. Can you export what you've imported?
+# Answer: It is.
+#
+# Tomorrow you'll be the old server. Can you export what you've imported?
 cu.cuMemExportToShareableHandle(memory, FILE_DESCRIPTOR, 0)[0]
 # %% [5]
-# You can't: keep the descriptor, and send that. Now unmap the memory and release it. How much memory comes back?
+# Answer: You can't: keep the descriptor, and send that.
+#
+# Now unmap the memory and release it. How much memory comes back?
 before = free_memory()
 ok(cu.cuMemUnmap(address, size))
 ok(cu.cuMemRelease(memory))
 ok(cu.cuMemAddressFree(address, size))
 f"{free_memory() - before} bytes came back"
 # %% [5]
-# Nothing! Who holds it? Look for the last thing that you haven't given back.
+# Answer: Nothing!
+#
+# Who holds the memory? Look for the last thing that you haven't given back.
 os.close(descriptor)
 assert free_memory() - before == size
 f"{free_memory() - before} bytes came back"

@@ -15,7 +15,9 @@ memory = ok(cu.cuMemCreate(size, properties, 0))
 # Will the driver also hand out a file descriptor for it?
 cu.cuMemExportToShareableHandle(memory, FILE_DESCRIPTOR, 0)
 # %% [2]
-# Only what you have asked for. But first the rows, then the news of them: what will be in row 3?
+# Answer: Only what you have asked for.
+#
+# First the rows, then the news of them: what will be in row 3?
 address = map_for(0, memory, size)
 n = size // 4
 Kernels("fabric").fill(n // 256, 256, address, n, 0)
@@ -30,7 +32,9 @@ print(len(name), "bytes:", name.hex())
 importer = Process()
 importer.socket.send(name + size.to_bytes(8, "little"))
 # %% [3]
-# It hasn't: nothing over there holds the memory yet. Import it. On which GPU will the new handle's memory lie?
+# Answer: It hasn't: nothing over there holds the memory yet.
+#
+# Import the memory. On which GPU will the new handle's memory lie?
 importer.run("""
 use(1)
 message = socket.recv(72)
@@ -41,7 +45,9 @@ memory = ok(cu.cuMemImportFromShareableHandle(name.getPtr(), FABRIC))
 print(size >> 20, "MiB, as a handle of the importer")
 """)
 # %% [4]
-# Still on GPU 0. Map it for GPU 1, and let a kernel there correct row 3. How many of the rows does it write?
+# Answer: Still on GPU 0.
+#
+# Map the memory for GPU 1, and let a kernel there correct row 3. How many of the rows does it write?
 importer.run("""
 address = map_for(1, memory, size)
 print("row 3 is", read(address, 4)[3])
@@ -49,7 +55,9 @@ Kernels("fabric").fill(1, 1, address + 3 * 4, 1, 300)
 ok(cu.cuCtxSynchronize())  # no stream orders what the other process does, so wait
 """)
 # %% [4]
-# One. Let go over there. Does that free the memory?
+# Answer: One.
+#
+# Let go over there. Does that free the memory?
 importer.run("""
 ok(cu.cuMemUnmap(address, size))
 ok(cu.cuMemRelease(memory))
@@ -57,7 +65,9 @@ ok(cu.cuMemAddressFree(address, size))
 """)
 importer.end()
 # %% [4]
-# No: this notebook holds it as well. What will you read here?
+# Answer: No: this notebook holds it as well.
+#
+# What will you read here?
 rows = read(address, 5)
 assert rows[3] == 300
 rows

@@ -13,14 +13,18 @@ address = int(ok(cu.cuMemAddressReserve(2 * size, 0, 0, 0)))
 # Can one call map both halves?
 cu.cuMemMap(address, 2 * size, 0, memory, 0)
 # %% [1]
-# One half at a time, then. Here's the first.
+# Answer: No: one call maps one allocation, and this one is as large as one half.
+#
+# So map one half at a time. Here's the first.
 ok(cu.cuMemMap(address, size, 0, memory, 0))
 # %% [1]
 # Map the same memory a second time, right after the first. Will the driver take it? How much memory will there be?
 ok(cu.cuMemMap(address + size, size, 0, memory, 0))
 ok(cu.cuMemSetAccess(address, 2 * size, [access_for(0)], 1))
 # %% [1]
-# Two arrows, one box. Store at the one address, and read at the other:
+# Answer: It takes it, and there are two arrows and one box.
+#
+# Store at the one address, and read at the other:
 ok(cu.cuMemsetD32(address, 42, 1))
 read(address + size, 1)[0]
 # %% [1]
@@ -42,12 +46,16 @@ assert read(record, length) == counting(total, length)
 total += length
 read(sample(0), 3)
 # %% [1]
-# At the beginning, where the oldest samples were. The window begins right after them: is it one array?
+# Answer: At the beginning, where the oldest samples were.
+#
+# The window begins right after them: is it one array?
 window = sample(total % n)
 assert read(window, n) == counting(total - n, n)
 # %% [2]
-# It is, with all n samples in order. Now hand a kernel both addresses of the oldest sample. It reads at the second,
-# writes 1 at the first, and reads at the second again. What will it have read?
+# Answer: It is, with all n samples in order.
+#
+# Now hand a kernel both addresses of the oldest sample. It reads at the second, writes 1 at the first, and reads at the
+# second again. What will it have read?
 seen = int(ok(cu.cuMemAlloc(4 * length)))
 kernels.write_and_read(1, 1, window, window + size, seen)
 list(read(seen, 2))
@@ -68,7 +76,9 @@ kernels.fill(1, length, record, length, total - length + offset)
 kernels.calibrate(1, length, record, newest, seen)
 rises()
 # %% [3]
-# The test has passed. And the next record?
+# Answer: The test has passed.
+#
+# And the next record?
 record = window
 total += length
 window = sample(total % n)
@@ -90,12 +100,16 @@ kernels.fill(1, length, record, length, total - length + offset)
 kernels.calibrate_with_fence(1, length, record, newest, seen)
 rises()
 # %% [5]
-# All of them. Now unmap the first half alone. Where is the data?
+# Answer: All of them.
+#
+# Now unmap the first half alone. Where is the data?
 ok(cu.cuMemFree(seen))
 ok(cu.cuMemUnmap(address, size))
 read(newest, 3)
 # %% [5]
-# Still there, in the second half. Give all of it back.
+# Answer: Still there, in the second half.
+#
+# Give all of it back.
 ok(cu.cuMemUnmap(address + size, size))
 ok(cu.cuMemAddressFree(address, 2 * size))
 ok(cu.cuMemRelease(memory))

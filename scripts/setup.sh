@@ -98,12 +98,19 @@ boxes() {
   (lock && build web) || say "what answers in the book's boxes was not built (above): $without"
 }
 
-# The lessons as notebooks, in build/notebooks, and what executes them, in .venv: a kernel on simulated GPUs, too.
+# The lessons as notebooks, in build/notebooks, and what their first cell would bring.
 notebooks() {
-  setup scripts/requirements-notebooks.txt
-  prepare simulator
+  notebook
   python3 -B -m docs.tools.notebooks
-  .venv/bin/python3 -s -B -m vmmsim notebook install --sys-prefix
+}
+
+# What the cells of a notebook need: the simulator, and packages in .venv for the process in which they run. A checkout
+# that has both may be one that cannot be written.
+notebook() {
+  local file=scripts/requirements-notebooks.txt
+  if simulator_is_ready && cmp -s $file ".venv/.installed/${file//\//-}"; then return; fi
+  setup $file
+  build simulator
 }
 
 # build [TARGET...] [-D...]: configures with these options of CMake's, and builds the targets. What these say is in

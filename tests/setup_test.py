@@ -523,6 +523,25 @@ def book(root):
     page.write_text(right)
 
 
+# The notebooks' cells in a shell of IPython, which has nothing but what the set-up has brought.
+EXECUTE = """
+import json, sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+for cell in json.load(open(sys.argv[1]))["cells"]:
+    if cell["cell_type"] == "code":
+        shell.run_cell("".join(cell["source"]), store_history=True).raise_error()
+"""
+
+
+def execute_notebook(root, lesson, **environment):
+    """Each of its pictures is drawn: where one can't be, its words say so."""
+    command = f"cd build/notebooks && ../../.venv/bin/python3 -c '{EXECUTE}' {lesson}.ipynb"
+    done = root.run(command, **environment)
+    expect(done.returncode == 0 and done.stdout.count("Reservation ") > 5, f"the notebook {lesson}", done)
+    expect("There is no picture" not in done.stdout, f"the notebook {lesson} lacks its pictures", done)
+
+
 def kill_amid_setup(root, environment):
     """./run.sh is killed while it fetches the toolkit."""
     (root.path / "killed").mkdir()  # for what pip leaves there when it is killed
@@ -565,10 +584,13 @@ def test_bare_root_is_enough():
         check_run(done)
         notebooks = [f"{name}.ipynb" for name in run_lessons.lessons()]
         expect(sorted(os.listdir(root.checkout / "build" / "notebooks")) == notebooks, "the notebooks", done)
+        execute_notebook(root, notebooks[0].removesuffix(".ipynb"), **few, **OFFLINE)
         again = root.run("./run.sh --sim 01", **few, **OFFLINE)
         expect("fetching" not in again.stderr and "Building" not in again.stdout, "the work was done again", again)
         expect("\n01_vmm_basics  8 simulated GPUs  OK" in again.stdout, "lesson 01, again", again)
         check_fetched(root.checkout)
+        first = root.run("./lab.sh", **few)
+        expect("fetching libclang" in first.stderr and "Building" not in first.stdout, "the set-up of labs", first)
         lab = root.run("./lab.sh 01a", **few, **OFFLINE)
         expect(lab.returncode == 1 and "cudaMalloc was called" in lab.stdout, "the starter of a lab", lab)
         expect("Building" not in lab.stdout and "fetching" not in lab.stderr, "the work was done again for a lab", lab)
@@ -583,10 +605,11 @@ def test_bare_root_is_enough():
         venv.rename(root.checkout / ".venv")
 
         line = (
-            "check_machine && setup docs/requirements.txt scripts/requirements-notebooks.txt tests/requirements.txt && "
+            "check_machine && setup docs/requirements.txt scripts/requirements-notebooks.txt {labs,tests}/requirements.txt && "
             f'build {BUILT_IN_ROOT} -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" && '
             f"ctest --preset all -R '{TESTS_IN_ROOT}'"
         )
         tests = root.run(f"source scripts/setup.sh && {line}", **few)
         names = re.findall(r" Test +#\d+: (\S+) \.+ +Passed", tests.stdout)
-        expect(tests.returncode == 0 and len(names) == TESTS_IN_ROOT.count("|") + 1, "the tests in the root", tests)
+        # And docs.notebook.environment, which the notebook's needs.
+        expect(tests.returncode == 0 and len(names) == TESTS_IN_ROOT.count("|") + 2, "the tests in the root", tests)

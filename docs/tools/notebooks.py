@@ -8,6 +8,10 @@ C++ and those that compile and run it. What a page shows as a command on the sim
 
 In notebook.py `# %% [4]` begins a cell of step 4, and `# %% [4] refused` one in which the driver refuses something. The
 comment at its head is its question, a text cell in Markdown; code that it shows stands there as a page's listing does.
+A paragraph that begins with `Answer:` answers the question before, and is folded, as is what the cells show.
+
+C++ stands in a text cell, and again in a folded cell, which writes it: applications know one language for all cells of
+code, the kernel's, and highlight others in text alone.
 """
 
 import argparse
@@ -16,16 +20,17 @@ import html
 import json
 import pathlib
 import re
-import shlex
 import shutil
 import subprocess
 import urllib.parse
 
 from docs.tools.fill_pages import COMMENT, ROOT, listing, step
 
-KERNEL = {"display_name": "Python 3 on simulated GPUs (vmmsim)", "language": "python", "name": "vmmsim"}
-HERE = "cuda_vmm_by_example"  # the directory that the first cell makes beside the notebook
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}  # every application has it
+HERE, MINE = "cuda_vmm_by_example", "mine"  # beside the notebook: the project, and the reader's programs
+FOLDED = {"jupyter": {"source_hidden": True}, "cellView": "form"}  # for JupyterLab and for Colab
 CODE = re.compile(r"^( *)```[\s\S]*?^\1```$", re.MULTILINE)
+CPP = re.compile(r"```(?:cuda|cpp)$", re.MULTILINE)  # a page's names for what JupyterLab knows as c++ alone
 COMMANDS = re.compile(r"^```sh\n((?:build/bin/.*\n)*build/bin/vmmsim .*\n)```$", re.MULTILINE)
 WORDS = {  # that fit a page alone, and a notebook's in their place
     r"<!-- forge -->[\s\S]*?<!-- /forge -->\n": "",
@@ -36,46 +41,69 @@ WORDS = {  # that fit a page alone, and a notebook's in their place
     r"```sh\n\./run\.sh \d\d.*\n```": "Cells of this notebook build the program and run it.",
     r"run `\./run\.sh(?: --sim)? \d\d` again": "run its cell and the two after it again",
     r"`build/bin/(\w+_broken)`": r"`\1`",
-    r"`\./run\.sh --view build/bin/(\w+)`": rf"`{HERE}/run.sh --view ./\1`",
+    r"`\./run\.sh --view\s+build/bin/(\w+)`": rf"`{HERE}/run.sh --view {MINE}/\1`",
 }
 BEGIN = f"""
-*[Lesson {{number}}]({{page}}) of CUDA VMM by Example, {{release}}, as a notebook. Run its cells from top to bottom; the
-first of them sets up. You make the calls one by one, in Python, and see after each what it has done; the whole program,
-in C++, comes at the end. Before each cell is a question: guess, then run. Commands in the text are for a terminal,
-in the directory `{HERE}` that the first cell makes beside the notebook.*
+*[Lesson {{number}}]({{page}}) of CUDA VMM by Example, {{release}}, as a notebook. Run its cells from top to bottom, or
+all at once; the first of them sets up. You make the calls one by one, in Python, and see after each what it has done;
+the whole program, in C++, comes at the end. Before each cell is a question: guess, run the cell, and open its answer.
+Commands in the text are for a terminal, in the directory `{HERE}` that the first cell makes beside the notebook.*
 """
-SET_UP = f"""# Gets the project, {{release}}, and what is missing on this machine, and builds the simulator.
-# This takes up to 3 minutes on 2 cores, and a second once it is done. VMM_REPOSITORY may name another address of the
-# repository, or the directory of a checkout on this machine, which is then used as it is.
-address={{address}}
-repository=${{{{VMM_REPOSITORY:-$address}}}}
-if [[ ! -e {HERE} && -d $repository ]]; then ln -s "$repository" {HERE}; fi
-if [[ ! -e {HERE} ]]; then git clone --quiet --depth 1 --branch {{release}} "$repository" {HERE}; fi
-{HERE}/run.sh --setup"""
-LOAD = f"""import sys
+SET_UP = f"""# Gets the project, {{release}}, and what is missing on this machine, and builds the simulator. That takes
+# up to 3 minutes on 2 cores, and a second once it is done. The project is what the variable VMM_REPOSITORY names, an
+# address or the directory of a checkout; or the checkout in which this notebook lies{{where}}.
+import os
+import pathlib
+import subprocess
+import sys
 
-sys.path[:0] = ["{HERE}", "{HERE}/common"]
-%load_ext vmmsim"""
+here = pathlib.Path("{HERE}")
+if not here.exists():
+    around = [each for each in pathlib.Path.cwd().parents if (each / "scripts" / "notebook.sh").exists()]
+    repository = os.environ.get("VMM_REPOSITORY") or (around or [{{address}}])[0]
+    assert repository, "set VMM_REPOSITORY to the project's address, or to a directory that has it"
+    if os.path.isdir(repository):
+        here.symlink_to(repository)
+    else:
+        subprocess.run(["git", "clone", "--quiet", "--depth=1", "--branch={{release}}", repository, here], check=True)
+subprocess.run([here / "scripts" / "notebook.sh"], check=True)
+pathlib.Path("{MINE}").mkdir(exist_ok=True)
+
+# From here on cells of Python run in a process on simulated GPUs, which begins anew each time this cell is run.
+sys.path.append("{HERE}")
+%load_ext vmmsim
+%vmm start
+%vmm fold"""
+IMPORT = f"""import sys
+
+sys.path.append("{HERE}/common")
+"""
 BY_HAND = """## By hand
 
-From here on the addresses and the memory are drawn below each cell that changes them. If the next cell says that this
-kernel was not started under vmmsim, do what it says.
+From here on the addresses and the memory are drawn for each cell that changes them. Open *What happened* below the cell
+when you have guessed.
 
 The calls are `cu.` and the name that they have in C. `ok` gives what a call returns, or ends the cell if the call is
 refused. `use(0)` takes GPU 0 for kernels and copies, `memory_on(0)` and `access_for(0)` fill the structs of lesson 01,
 and `read` copies integers to the host. You can read them all in [by_hand.py](../common/by_hand.py).
 
-If you change a cell so that a kernel of the GPU faults, no call works any more in this notebook. Then choose
-*Kernel > Restart Kernel*, and run the cells again from the top."""
-PROGRAM = """## The whole program, in C++
+If you change a cell so that a kernel of the GPU faults, no call works any more. Then run the first cell of the notebook
+again, and those after it: it starts a new process. For this machine's GPUs write `%vmm start --real` there."""
+ANSWER = """<details><summary>Answer</summary>
 
-The next cell writes the program into a file beside the notebook. To change the program, change it in the cell. The
-steps above lead to their parts of it, by the lines of the file. It runs on simulated GPUs, or in the kernel for real
-ones on these, if they are enough for it."""
+{}
+
+</details>"""
+PROGRAM = f"""## The whole program, in C++
+
+Here is the program, and the cell below writes it into the directory `{MINE}` beside the notebook. To change the
+program, open that cell and change it there. The steps above lead to their parts of it, by the lines of the file. It
+runs on this machine's GPUs if they are enough for it, and otherwise on simulated ones."""
 LAB = f"""### {{title}}
 
-The next cell writes your program. Its task is at the top, and your parts are between `// >>>` and `// <<<`. The cell
-after it judges the program by what it did on simulated GPUs. `{HERE}/lab.sh hint {{number}}` tells a hint."""
+Your task is at the top. The cell below writes the program: open it, and change your parts, between `// >>>` and
+`// <<<`. The cell after it judges the program by what it did on simulated GPUs. `{HERE}/lab.sh hint {{number}}` tells a
+hint."""
 LAB_OF_A_LIST = re.compile(r"^- [^\n]*\n(?:  [^\n]*\n)*", re.MULTILINE)  # cells stand for it
 
 
@@ -84,13 +112,13 @@ def read(path):
 
 
 def address_of_clone():
-    """Where this checkout was cloned from, as a browser has it; if that is not on the web, the checkout itself."""
+    """Where this checkout was cloned from, as a browser has it; "" if that is not on the web."""
     address = ""
     if shutil.which("git"):
         told = subprocess.run(["git", "-C", ROOT, "remote", "get-url", "origin"], capture_output=True, text=True)
         address = re.sub(r"^(?:ssh://)?git@([^:/]+)[:/]", r"https://\1/", told.stdout.strip())
     address = re.sub(r"^(https?://)[^/]*@", r"\1", address).removesuffix(".git")  # no password
-    return address if address.startswith("http") else str(ROOT)
+    return address if address.startswith("http") else ""
 
 
 def cells_by_hand(file):
@@ -111,13 +139,18 @@ class Notebook:
         self.address, self.release, self.cells = address, release, []
         self.base = f"{f'{address}/blob/{release}' if address.startswith('http') else HERE}/{directory.name}/"
 
-    def add(self, kind, text):
+    def add(self, kind, text, about=None):
         lines = text.strip("\n").splitlines(keepends=True)
-        cell = {"cell_type": kind, "id": f"cell-{len(self.cells):02}", "metadata": {}, "source": lines}
+        cell = {"cell_type": kind, "id": f"cell-{len(self.cells):02}", "metadata": about or {}, "source": lines}
         self.cells += [cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})] if lines else []
 
     def bash(self, *lines):
-        self.add("code", "\n".join(["%%bash", "set -euo pipefail", *lines]))
+        self.add("code", "\n".join(["%%bash", "set -euo pipefail", f"cd {MINE}", *lines]))
+
+    def file(self, path):
+        """C++ to be read, and the cell that writes it."""
+        self.add("markdown", f"```c++\n{read(path)}```")
+        self.add("code", f"%%writefile {MINE}/{path.name}\n{read(path)}", FOLDED)
 
     def link(self, target):
         path, hash_sign, place = target.partition("#")
@@ -141,7 +174,7 @@ class Notebook:
         text = re.sub(step_of_program, lambda found: f"{self.part(int(found[1]))}\n", text, count=1)
         for page, notebook in WORDS.items():
             text = re.sub(page, notebook, text)
-        code = [found[0] for found in CODE.finditer(text)]
+        code = [CPP.sub("```c++", found[0], count=1) for found in CODE.finditer(text)]
         text = re.sub(r"!\[(.*?)\]\((.*?)\)", lambda found: self.picture(*found.groups()), CODE.sub("\0", text))
         text = re.sub(r"\]\((?!https?:)(.*?)\)", lambda found: f"]({self.link(found[1])})", text)
         self.add("markdown", re.sub("\0", lambda _: code.pop(0), text))
@@ -151,28 +184,29 @@ class Notebook:
         source = read(self.directory / f"{name}.cu")
         line = re.search(r"^// Build it alone: +nvcc (.*)$", source, re.MULTILINE)[1]
         if name != self.name:
-            line = line.replace(f"{name}.cu", f"{HERE}/{self.directory.name}/{name}.cu")
-        return f"{HERE}/scripts/nvcc {line} -I {HERE}/{self.directory.name}".replace(" -o", " \\\n  -o")
+            line = line.replace(f"{name}.cu", f"../{HERE}/{self.directory.name}/{name}.cu")
+        return f"../{HERE}/scripts/nvcc {line} -I ../{HERE}/{self.directory.name}".replace(" -o", " \\\n  -o")
 
     def commands(self, lines):
         """On the simulator; what runs on a GPU alone stays out. A lesser machine may not do for all of a program."""
         runs = re.findall(r"^build/bin/vmmsim.*$", lines.replace(" build/bin/", " ./"), re.MULTILINE)
-        runs = [f"{HERE}/{line} 2>&1" + " || (($? == 77))  # it may skip" * ("--machine" in line) for line in runs]
+        runs = [f"../{HERE}/{line} 2>&1" + " || (($? == 77))  # it may skip" * ("--machine" in line) for line in runs]
         self.bash(self.compile(re.search(r" \./(\w+)", runs[0])[1]), *runs)
 
     def program(self):
         self.text(PROGRAM)
-        self.add("code", f"%%writefile {self.name}.cu\n{read(self.directory / f'{self.name}.cu')}")
+        self.file(self.directory / f"{self.name}.cu")
         self.bash(self.compile(self.name))
-        self.bash(f'programs=$PWD; cd {HERE} && python3 -B -m scripts.run_lessons --programs "$programs" {self.number}')
+        run = f'python3 -B -m scripts.run_lessons --programs "$programs" {self.number}'
+        self.bash("programs=$PWD", f"cd ../{HERE}", run)
 
     def labs(self):
         starters = sorted((ROOT / "labs" / "starters").glob(f"{self.number}?_*.cu"))
         for starter in starters:
             title = re.search(r"^// (Lab .*)$", read(starter), re.MULTILINE)[1]
             self.text(LAB.format(title=title, number=starter.name[:3]))
-            self.add("code", f"%%writefile {starter.name}\n{read(starter)}")
-            self.bash(f"LABS_MINE=. {HERE}/lab.sh {starter.name[:3]} || (($? == 1))  # 1: not right yet")
+            self.file(starter)
+            self.bash(f"LABS_MINE=. ../{HERE}/lab.sh {starter.name[:3]} || (($? == 1))  # 1: not right yet")
 
     def section(self, text):
         at = 0
@@ -182,34 +216,35 @@ class Notebook:
             at = found.end()
         self.text(text[at:])
 
-    def with_code(self, question):
+    def question(self, text):
         """A page has the code below the comment that names it; here the comment is all there is."""
 
         def code(found):
             return "\n".join(["```cuda", *listing(self.directory / found[2], found[3]), "```"])
 
-        return re.sub(COMMENT.pattern, code, question, flags=re.MULTILINE)
+        text = re.sub(r"\AAnswer: (.*(?:\n.+)*)", lambda found: ANSWER.format(found[1]), text)
+        self.text(re.sub(COMMENT.pattern, code, text, flags=re.MULTILINE))
 
     def step(self, number, text):
         """Its heading, what is to be done, and then the page's text."""
         heading, _, rest = text.partition("\n")
         self.text(heading)
         for question, code, _ in self.by_hand.pop(number, ()):
-            self.text(self.with_code(question))
+            self.question(question)
             self.add("code", code)
         self.section(rest)
 
     def begin(self, beginning):
         heading, _, beginning = beginning.partition("\n\n")
         self.text(heading + "\n" + BEGIN.format(number=self.number, page="README.md", release=self.release))
-        self.bash(*SET_UP.format(release=self.release, address=shlex.quote(self.address)).splitlines())
+        where = f", or {self.address}" if self.address else ""
+        self.add("code", SET_UP.format(release=self.release, address=json.dumps(self.address), where=where))
         self.text(beginning)
 
     def prepare(self):
         self.text(BY_HAND)
-        self.add("code", LOAD)
-        for _, code, _ in self.by_hand.pop(0):
-            self.add("code", code)
+        ((_, code, _),) = self.by_hand.pop(0)
+        self.add("code", IMPORT + code)
 
     def practise(self, section):
         """The labs, as cells, and then what else the page says there."""
@@ -267,9 +302,9 @@ def main():
     for page in sorted(ROOT.glob("[0-9][0-9]_*/README.md")):
         file = given.to / f"{page.parent.name}.ipynb"
         file.write_bytes(Notebook(page.parent, given.repository, given.release).json().encode())
-    print(f"The notebooks are in {given.to}. Their first cell gets {given.release} from {given.repository}")
-    if not given.repository.startswith("http"):
-        print("They work on this machine alone. For others: --repository ADDRESS, which git can clone")
+    print(f"The notebooks are in {given.to}. Their first cell gets {given.release} from {given.repository or 'here'}")
+    if not given.repository:
+        print("They work within this checkout alone. For others: --repository ADDRESS, which git can clone")
 
 
 if __name__ == "__main__":

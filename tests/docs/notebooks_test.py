@@ -2,14 +2,17 @@
 """The lessons as notebooks.
 
 Their form: valid for nbformat, each time the same bytes, links that lead somewhere, nothing of the page left out, no
-output. And each executed from top to bottom, in a directory of its own, on simulated GPUs: each call by hand is drawn,
-and each that is refused is explained. What is executed uses a copy of this checkout for which the build tree stands as
-its build, so that the set-up finds all done.
+output. And each executed from top to bottom, in a directory of its own, in a kernel that has nothing of the project:
+each call by hand is drawn, each that is refused is explained, and all of that is folded. What is executed uses a copy
+of this checkout for which the build tree stands as its build, so that the set-up finds all done; with the packages that
+the first cell brings, and no others. notebooks_in_jupyterlab_test.py executes them in JupyterLab.
 """
 
 import contextlib
+import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,15 +20,13 @@ import tempfile
 import pytest
 
 from docs.tools import notebooks
-from docs.tools.notebooks import LOAD, cells_by_hand
+from docs.tools.notebooks import IMPORT, cells_by_hand
 from scripts.run_lessons import lessons, on_simulator, program_config
 from scripts.transcript import expectations, pair
-from tests.machines import copy_checkout
+from tests.machines import ROOT, copy_checkout, expect, need_index, run
 from tests.run_program import changed, fail
 from vmmsim.built import BUILT
 from vmmsim.tests.browser import skip
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 try:
     import nbformat
@@ -68,7 +69,7 @@ def made(tmp_path_factory):
     directory = tmp_path_factory.mktemp("notebooks")
     return {
         "https://example.org/vmm/blob/v1/": generated(directory / "web", *WEB),
-        "cuda_vmm_by_example/": generated(directory / "local", "--repository", str(ROOT)),
+        "cuda_vmm_by_example/": generated(directory / "local", "--repository", ""),
     }
 
 
@@ -76,6 +77,12 @@ def test_each_lesson_has_one_and_again_the_same(made, tmp_path):
     (first, _) = made.values()
     assert list(first) == lessons()
     assert first == generated(tmp_path / "again", *WEB)
+
+
+def test_none_has_a_path_of_this_machine(made):
+    for text in made["cuda_vmm_by_example/"].values():
+        assert str(ROOT) not in text
+        assert str(pathlib.Path.home()) + "/" not in text
 
 
 @pytest.mark.parametrize("lesson", lessons())
@@ -88,6 +95,7 @@ def test_it_has_the_form_of_a_notebook(made, lesson):
     nbformat.validate(notebook)
     assert not any(cell.outputs or cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
     check_code(lesson, sources(notebook, "code"))
+    check_highlighted(lesson, notebook.cells)
     check_code_of_questions(lesson, notebook.cells)
 
 
@@ -98,7 +106,7 @@ def check_texts(lesson, page, text, base):
     if missing:
         fail(f"{lesson}: {missing[0]} is not there")
     for block in re.findall(r"^ *```(?:cuda|cpp|console|diff)\n[\s\S]*?^ *```$", page, re.MULTILINE):
-        if block not in text:
+        if re.sub("```(?:cuda|cpp)$", "```c++", block, count=1, flags=re.MULTILINE) not in text:
             fail(f"{lesson}: a block is not there:\n{block}")
     of_page = "this page", "build it by hand", "built by hand", "./run.sh --view", "<!--", "try_it.md"
     for word in (*of_page, "`build/bin/vmm_basics_broken"):
@@ -140,19 +148,21 @@ def check_part(lesson, lines, first, last):
 
 def check_code(lesson, cells):
     """Cells fail with their commands; the first sets up; the program and each starter are there to the letter."""
-    if "git clone" not in cells[0] or "run.sh --setup" not in cells[0] or "--branch v1 " not in cells[0]:
-        fail(f"{lesson}: the first code cell does not set up:\n{cells[0]}")
+    for part in '"https://example.org/vmm"', '"--branch=v1"', '"notebook.sh"', "\n%load_ext vmmsim\n", "\n%vmm fold":
+        if part not in cells[0]:
+            fail(f"{lesson}: the first code cell does not set up, {part} is missing:\n{cells[0]}")
     by_hand = cells_by_hand(ROOT / lesson / "notebook.py")
     steps = re.findall(r"^## \[(\d+)\] ", (ROOT / lesson / "README.md").read_text(), re.MULTILINE)
     if sorted(by_hand) != list(range(len(steps) + 1)) or not all(by_hand[step][0][0] for step in by_hand if step):
         fail(f"{lesson}: a step has nothing to do by hand, or begins without a question")
-    codes = [LOAD, *(code for step in sorted(by_hand) for _, code, _ in by_hand[step])]
+    codes = [code for step in sorted(by_hand) for _, code, _ in by_hand[step]]
+    codes[0] = IMPORT + codes[0]
     if cells[1 : 1 + len(codes)] != codes:
         fail(f"{lesson}: the calls by hand are not there, one after the other")
-    for cell in cells[:1] + cells[1 + len(codes) :]:
-        if not cell.startswith(("%%bash\nset -euo pipefail\n", "%%writefile ")):
+    for cell in cells[1 + len(codes) :]:
+        if not cell.startswith(("%%bash\nset -euo pipefail\ncd mine\n", "%%writefile mine/")):
             fail(f"{lesson}: a cell that cannot fail, or of another kind:\n{cell}")
-    written = dict(cell.removeprefix("%%writefile ").split("\n", 1) for cell in cells if cell.startswith("%%writefile"))
+    written = dict(cell.removeprefix("%%writefile mine/").split("\n", 1) for cell in cells if cell[:6] == "%%writ")
     files = [ROOT / lesson / f"{lesson[3:]}.cu", *sorted((ROOT / "labs" / "starters").glob(f"{lesson[:2]}?_*.cu"))]
     if written != {file.name: file.read_text().rstrip("\n") for file in files}:
         fail(f"{lesson}: the cells write {', '.join(written)}")
@@ -161,13 +171,24 @@ def check_code(lesson, cells):
         fail(f"{lesson}: the cells judge {', '.join(judged)}")
 
 
+def check_highlighted(lesson, cells):
+    """No application highlights C++ in a cell of code: it stands in the text before, and its cell is folded."""
+    for index, cell in enumerate(cells):
+        if re.search("^ *```(?!c\\+\\+$|console$|diff$|python$|sh$|$)", cell.source, re.MULTILINE):
+            fail(f"{lesson}: not every application knows the language of\n{cell.source}")
+        if cell.source.startswith("%%writefile "):
+            code = cell.source.partition("\n")[2]
+            if cells[index - 1].source != f"```c++\n{code}\n```" or not cell.metadata.jupyter.source_hidden:
+                fail(f"{lesson}: not shown in the text before, or not folded:\n{cell.source}")
+
+
 def check_code_of_questions(lesson, cells):
     """Functions that a question names in place of their code stand right before the cell that uses them."""
     for question, code, _ in (cell for step in cells_by_hand(ROOT / lesson / "notebook.py").values() for cell in step):
-        before = cells[next(index for index, cell in enumerate(cells) if cell.source == code) - 1].source
+        at = next(index for index, cell in enumerate(cells) if cell.source.removeprefix(IMPORT) == code)
         for names in re.findall(r"^<!-- listing: \S+ (.*) -->$", question, re.MULTILINE):
             for name in names.split(", "):
-                if not re.search(rf"^\w.* {name}\(", before, re.MULTILINE):
+                if not re.search(rf"^\w.* {name}\(", cells[at - 1].source, re.MULTILINE):
                     fail(f"{lesson}: {name} is not shown before\n{code}")
 
 
@@ -182,21 +203,61 @@ def check_code_of_questions(lesson, cells):
     ],
 )
 def test_the_address_has_the_form_of_its_forge(origin, address, monkeypatch, tmp_path):
-    """What the notebooks have for the address from which a checkout was cloned; its own, for one of no forge."""
+    """What the notebooks have for the address from which a checkout was cloned; none, for one of no forge."""
     monkeypatch.setattr(notebooks, "ROOT", tmp_path)
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     subprocess.run(["git", "-C", tmp_path, "config", "remote.origin.url", origin], check=True)
-    assert notebooks.address_of_clone() == (address or str(tmp_path))
+    assert notebooks.address_of_clone() == (address or "")
+
+
+def test_without_a_project_the_first_cell_says_what_to_do(made, tmp_path, monkeypatch):
+    monkeypatch.delenv("VMM_REPOSITORY", raising=False)
+    monkeypatch.chdir(tmp_path)
+    notebook = nbformat.reads(made["cuda_vmm_by_example/"]["01_vmm_basics"], as_version=4)
+    with pytest.raises(AssertionError, match="set VMM_REPOSITORY to the project's address"):
+        exec(sources(notebook, "code")[0].partition("\n%")[0], {})
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- Execution
+
+PACKAGES = ROOT / "scripts" / "requirements-notebooks.txt"
+
+
+def environment():
+    """A checkout's directory with the .venv of a machine on which only the first cell of a notebook was run."""
+    return pathlib.Path(BUILT["build"]) / "environment_of_notebooks"
+
+
+def test_environment():
+    """It is made as the set-up makes it, and holds what the file names, no more."""
+    place = environment()
+    if not (place / ".venv").exists():
+        need_index()
+    shutil.rmtree(place / "scripts", ignore_errors=True)
+    shutil.copytree(ROOT / "scripts", place / "scripts")
+    steps = 'source scripts/setup.sh; check_machine; check_venv; get_packages venv; fetch "$1"'
+    made = run(place, "bash", "-euc", steps, "set-up", PACKAGES.relative_to(ROOT))
+    expect(made.returncode == 0, "the set-up", made)
+    told = run(place, ".venv/bin/python3", "-I", "-m", "pip", "list", "--format=json")
+    installed = {(plain(each["name"]), each["version"]) for each in json.loads(told.stdout)}
+    installed = {each for each in installed if each[0] not in ("pip", "setuptools")}
+    named = {tuple(line.split("==")) for line in PACKAGES.read_text().splitlines() if line[0] != "#"}
+    assert installed == {(plain(name), version) for name, version in named}
+
+
+def plain(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 @contextlib.contextmanager
 def set_up_checkout(build):
     """A checkout in which the set-up has been done: its build is that one. A path with a space."""
+    if not (environment() / ".venv").exists():
+        skip("no index of packages could be reached: see the test docs.notebooks.environment")
     with tempfile.TemporaryDirectory(prefix="notebook ") as scratch:
         checkout = copy_checkout(pathlib.Path(scratch) / "check out")
+        (checkout / ".venv").symlink_to(environment() / ".venv")
         (checkout / "build").mkdir()
         for name in "bin", "simulator":
             (checkout / "build" / name).symlink_to(build / name)
@@ -207,18 +268,27 @@ def set_up_checkout(build):
         yield pathlib.Path(scratch), checkout
 
 
-def executed(notebook, directory):
-    """The cells with what they wrote: (source, stdout, everything). A cell that fails fails the test. Of the cells that
-    judge a lab the first of lesson 01 runs; labs.* judge them all."""
+def without_most_labs(notebook):
+    """Of the cells that judge a lab the first of lesson 01 runs; labs.* judge them all."""
     labs = [cell for cell in notebook.cells if "/lab.sh " in cell.source and cell.cell_type == "code"]
     labs = [cell for cell in labs if "/lab.sh 01a " not in cell.source]
     notebook.cells = [cell for cell in notebook.cells if cell not in labs]
+    return notebook
+
+
+def executed(notebook, directory):
+    """A cell that fails fails the test."""
     at = {"metadata": {"path": str(directory)}}
     client = NotebookClient(notebook, timeout=SECONDS, resources=at, extra_arguments=["--log-level=40"])
     try:
         client.execute()
     except CellExecutionError as error:
         fail(f"a cell failed: {error}")
+    return notebook
+
+
+def with_output(notebook):
+    """The cells with what they wrote: (source, stdout, everything, the outputs)."""
     cells = []
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -238,15 +308,17 @@ def the_cell(cells, words):
 def check_by_hand(lesson, cells):
     for step, its in cells_by_hand(ROOT / lesson / "notebook.py").items():
         for question, code, is_refused in its:
-            *_, outputs = next(cell for cell in cells if cell[0] == code)
+            *_, outputs = next(cell for cell in cells if cell[0] in (code, IMPORT + code))
             shown = "".join(output.get("data", {}).get("text/html", "") for output in outputs)
+            if len(outputs) > 1 or len(outputs) == 1 and not shown.startswith("<details style"):
+                fail(f"{lesson} [{step}]: the answer is not folded after\n{code}\n{outputs}")
             if is_refused != ("border-left" in shown):
                 fail(f"{lesson} [{step}]: {'not ' * is_refused}refused and explained:\n{code}\n{outputs}")
             if CHANGES.search(code) and not is_refused and "image/svg+xml" not in shown:
                 fail(f"{lesson} [{step}]: there is no picture after\n{code}\n{outputs}")
-            if "CUDA_ERROR_ILLEGAL_ADDRESS" in shown and "Restart Kernel" not in question:
+            if "CUDA_ERROR_ILLEGAL_ADDRESS" in shown and "first cell" not in question:
                 fail(f"{lesson} [{step}]: nobody is warned of the fault of\n{code}")
-            if "Left out" in shown or "too much" in shown:
+            if "Left out" in shown or "too much" in shown or "There is no picture" in shown:
                 fail(f"{lesson} [{step}]: it is not all in the picture after\n{code}")
 
 
@@ -255,10 +327,42 @@ def hold(expected, output, gpus):
         fail(f"{wrong}\n{output}")
 
 
-@pytest.mark.parametrize("lesson", lessons())
-def test_it_can_be_executed(lesson, monkeypatch):
-    pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed for this Python; ./test.sh gets it")
-    name, directory = lesson[3:], ROOT / lesson
+def check_executed(lesson, notebook, work):
+    """What the cells have shown, and what is beside the notebook after it."""
+    name, directory, cells = lesson[3:], ROOT / lesson, with_output(notebook)
+    beside = {path.name for path in work.iterdir() if path.suffix != ".ipynb" and path.name[0] != "."}
+    if beside != {"cuda_vmm_by_example", "mine"}:
+        fail(f"beside the notebook: {beside}")
+    if (work / "mine" / f"{name}.cu").read_bytes() != (directory / f"{name}.cu").read_bytes():
+        fail(f"{name}.cu was not written as it is")
+    told = the_cell(cells, "run_lessons")[1]
+    words = re.escape(" ".join([lesson, *on_simulator(name)]))
+    shown = re.search(rf"^== {words}, 8 simulated GPUs ==\n([\s\S]*)\n\nlesson .*\n{lesson} .* OK  ", told, re.M)
+    if not told.startswith("No GPU here: ") or not shown:
+        fail(f"it does not say where it ran, or did not work:\n{told}")
+    expected = directory / "expected_output.txt"
+    hold(changed(expected, program_config(name).get("changes", {})), shown[1] + "\n", 8)
+
+    for program in sorted({name for cell in cells for name in re.findall(r"/vmmsim .*\./(\w+) 2>&1", cell[0])}):
+        source, _, told, _ = the_cell(cells, f" ./{program} 2>&1")
+        lines = [line for line in told.splitlines() if not line.startswith("vmmsim: ")]
+        expected = (directory / f"{program}_expected_output.txt").read_text()
+        gpus = int((re.search(r"--gpus (\d+)", source) or [0, 8])[1])
+        runs = source.count("/vmmsim ")
+        if runs == 1:
+            hold(expected, "\n".join(lines) + "\n", gpus)
+        if "--explain" in source and "vmmsim: " not in told:
+            fail(f"{program}: nothing is explained\n{told}")
+    for number in re.findall(r"/lab\.sh (\w+) \|\|", "".join(cell[0] for cell in cells)):
+        _, told, everything, _ = the_cell(cells, f"/lab.sh {number} ||")
+        if not re.search(rf"^{number} .*: not yet$", told, re.MULTILINE):
+            fail(f"lab {number} is not judged:\n{everything}")
+    check_by_hand(lesson, cells)
+
+
+@contextlib.contextmanager
+def place_of(lesson, monkeypatch):
+    """The notebook, to be executed, and an empty directory in which that is done."""
     with set_up_checkout(pathlib.Path(BUILT["build"])) as (scratch, checkout):
         work, settings = scratch / "work", scratch / "settings"
         work.mkdir()
@@ -266,35 +370,11 @@ def test_it_can_be_executed(lesson, monkeypatch):
             monkeypatch.setenv(variable, str(settings))
         monkeypatch.setenv("VMM_REPOSITORY", str(checkout))
         monkeypatch.setenv("LD_LIBRARY_PATH", BUILT["stub_directory"])
-        install = [sys.executable, "-B", "-m", "vmmsim", "notebook", "install"]
-        subprocess.run(install, cwd=checkout, check=True, stdout=subprocess.DEVNULL)
-        text = generated(scratch / "notebooks")[lesson]
-        cells = executed(nbformat.reads(text, as_version=4), work)
+        text = generated(scratch / "notebooks", "--repository", "")[lesson]
+        yield without_most_labs(nbformat.reads(text, as_version=4)), work
 
-        if (work / f"{name}.cu").read_bytes() != (directory / f"{name}.cu").read_bytes():
-            fail(f"{name}.cu was not written as it is")
-        told = the_cell(cells, "run_lessons")[1]
-        words = re.escape(" ".join([lesson, *on_simulator(name)]))
-        shown = re.search(rf"^== {words}, 8 simulated GPUs ==\n([\s\S]*)\n\nlesson .*\n{lesson} .* OK  ", told, re.M)
-        if not told.startswith("No GPU here: ") or not shown:
-            fail(f"it does not say where it ran, or did not work:\n{told}")
-        expected = directory / "expected_output.txt"
-        hold(changed(expected, program_config(name).get("changes", {})), shown[1] + "\n", 8)
 
-        for program in sorted({name for cell in cells for name in re.findall(r"/vmmsim .*\./(\w+) 2>&1", cell[0])}):
-            source, _, told, _ = the_cell(cells, f" ./{program} 2>&1")
-            lines = [line for line in told.splitlines() if not line.startswith("vmmsim: ")]
-            expected = (directory / f"{program}_expected_output.txt").read_text()
-            gpus = int((re.search(r"--gpus (\d+)", source) or [0, 8])[1])
-            runs = source.count("/vmmsim ")
-            if runs == 1:
-                hold(expected, "\n".join(lines) + "\n", gpus)
-            if "--explain" in source and "vmmsim: " not in told:
-                fail(f"{program}: nothing is explained\n{told}")
-        for number in re.findall(r"/lab\.sh (\w+) \|\|", "".join(cell[0] for cell in cells)):
-            if not re.search(rf"^{number} .*: not yet$", the_cell(cells, f"/lab.sh {number} ||")[1], re.MULTILINE):
-                fail(f"lab {number} is not judged")
-        check_by_hand(lesson, cells)
-        left = sorted(path.name for path in checkout.rglob("__pycache__"))
-        if left:
-            fail(f"left in the checkout: {left}")
+@pytest.mark.parametrize("lesson", lessons())
+def test_it_can_be_executed(lesson, monkeypatch):
+    with place_of(lesson, monkeypatch) as (notebook, work):
+        check_executed(lesson, executed(notebook, work), work)
