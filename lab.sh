@@ -8,11 +8,12 @@ cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
 source scripts/setup.sh
 check_machine
 
-labs=(python3 -B -m labs.judge -C "$started_in")
-case " $* " in *" --help "* | *" -h "*) exec "${labs[@]}" --help ;; esac
-if ! simulator_is_ready; then
-  "${labs[@]}" --parse "$@"  # bad arguments show now, not after the build
+labs=(-B -m labs.judge -C "$started_in")
+case " $* " in *" --help "* | *" -h "*) exec python3 "${labs[@]}" --help ;; esac
+if ! simulator_is_ready || ! cmp -s labs/requirements.txt .venv/.installed/labs-requirements.txt; then
+  python3 "${labs[@]}" --parse "$@"  # bad arguments show now, not after the build
   echo "lab: setting up, once, about two minutes" >&2
-  prepare simulator
+  setup labs/requirements.txt
+  build simulator
 fi
-exec "${labs[@]}" "$@"
+exec .venv/bin/python3 "${labs[@]}" "$@"

@@ -36,7 +36,7 @@ cupti=()
 has_cupti || cupti=(scripts/requirements-cupti.txt)
 more=()
 [[ " $* " != *" --all "* ]] || more=(tests/requirements-{python,jupyterlab}.txt)
-setup docs/requirements.txt scripts/requirements-notebooks.txt tests/requirements.txt "${cupti[@]}" "${more[@]}"
+setup docs/requirements.txt scripts/requirements-notebooks.txt {labs,tests}/requirements.txt "${cupti[@]}" "${more[@]}"
 wait
 # Where CI is true a warning of the compiler is an error.
 build all -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON}

@@ -605,7 +605,7 @@ def test_bare_root_is_enough():
         venv.rename(root.checkout / ".venv")
 
         line = (
-            "check_machine && setup docs/requirements.txt scripts/requirements-notebooks.txt {labs,tests}/requirements.txt && "
+            "check_machine && setup {docs,labs,tests}/requirements.txt scripts/requirements-notebooks.txt && "
             f'build {BUILT_IN_ROOT} -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" && '
             f"ctest --preset all -R '{TESTS_IN_ROOT}'"
         )

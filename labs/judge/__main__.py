@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT-0
-"""The commands of ./lab.sh, which has built the simulator. Needs the standard library only."""
+"""The commands of ./lab.sh, which has built the simulator. What judges needs labs/requirements.txt, too."""
 
 import os
 import signal

@@ -8,22 +8,13 @@ itself: then it can neither end the starter's code nor hide it.
 import dataclasses
 import re
 
+from labs.judge.lexer import are_glued, tokens
+
 BEGIN, END = "// >>>", "// <<<"
 OF_STARTER = 1_000_000  # added to a line of the starter, so that it is none of the student's
 SELECT = "LAB_MAIN"  # the variable of the environment that says which main runs
-TOKEN = re.compile(
-    r"""(?P<comment>//[^\n]*|/\*.*?\*/)
-    |(?P<raw>\b(?:u8|u|U|L)?R"|\?\?[=/'()!<>-]|\b_Pragma\b|\bnamespace\s+check\b
-      |\b(?:asm|__asm|__asm__)\b(?!\s*(?:volatile)?\s*\(\s*"(?:fence|multimem)\.[^"\\;:=]*;?"\s*[:)]))
-    |(?P<text>"(?:[^"\\\n]|\\.)*"|(?:\b(?:u8|[uUL])|(?<![\w']))'(?:[^'\\\n]|\\.)+')
-    |\.?\d(?:[\w.]|'\w|[eEpP][+-])*
-    |[A-Za-z_]\w*
-    |(?P<odd>/\*|["'`]|\#\#|%:|<%|%>|<:(?!:)|:>|[^\x00-\x7f])""",
-    re.ASCII | re.DOTALL | re.VERBOSE,
-)
 PAIRS = {")": "(", "}": "{", "]": "["}
 INCLUDE = re.compile(r"^\s*#\s*include\s*(<(?![^>]*\.\.)\w[\w./+-]*>)\s*(?://.*)?$")
-DIRECTIVE = re.compile(r"^\s*#\s*(\w*)\s*(\w*)(.*)$")
 ALLOWED = "include", "define", "undef", "pragma"
 
 
@@ -40,6 +31,7 @@ class Spliced:
     includes: list  # lines
     bodies: list  # a text for each main
     lines: dict  # line of the starter outside the marks -> the student's line that it stands for
+    assembly: list  # what the parts say to the assembler, in order
     remark: str  # what is not judged of the file, or ""
 
 
@@ -67,41 +59,49 @@ def whole(starter, text):
 
 
 def must_be_whole(lines, first):
-    """Raises NotWhole unless these lines, of which the first has this number, are whole by themselves."""
-    opened = []
-    for at, line in enumerate(plain(lines, first), first):
-        if told := DIRECTIVE.match(line):
-            look_at_directive(told, at)
-        else:
-            take_brackets(opened, line, at, "part")
-    must_be_closed(opened, "part")
-
-
-def plain(lines, first):
-    """The lines without comments; texts have no brackets."""
-
-    def of_token(token):
-        kind, word, before = token.lastgroup, token[0], token.string[: token.start()]
-        if kind in ("odd", "raw"):
-            words = f"{word!r} has no end in this part, or is no plain C++: write it plainly"
-            raise NotWhole(first + before.count("\n"), WHY_ODD.get(word, words))
-        if kind == "comment" and "\n" in word and "#" in before.rpartition("\n")[2]:
-            raise NotWhole(first + before.count("\n"), "a directive must end in its line, with its comment")
-        return " " + "\n" * word.count("\n") if kind == "comment" else re.sub(r"[(){}\[\]]", "_", word)
-
+    """Raises NotWhole unless these lines, of which the first has this number, are whole by themselves; what they say
+    to the assembler, as Assembly."""
+    text, opened, told = "\n".join(lines), [], []
+    its, open_at = tokens(text)
     for at, line in enumerate(lines, first):
-        if line.rstrip(" \t\0").endswith("\\"):
-            raise NotWhole(at, "no \\ at the end of a line: the next one would be a part of it")
-    return TOKEN.sub(of_token, "\n".join(lines)).split("\n")
+        if re.search(r"\\[ \t]+$", line) or line.endswith("\\") and at == first + len(lines) - 1:
+            raise NotWhole(at, "no \\ at the end of this line: the next one would be a part of it")
+    if open_at >= 0:
+        raise NotWhole(first + text.count("\n", 0, open_at), "this comment, text or sign has no end in this part")
+    its = [token for token in its if token.kind != "COMMENT" or token.more_lines]
+    while its:
+        count = 1
+        if its[0].text == "#" and its[0].starts_line:
+            count = next((at for at, it in enumerate(its) if it.logical != its[0].logical), len(its))
+            look_at_directive(its[:count], text, first)
+        elif its[0].kind != "COMMENT":
+            look_at(its, text, first)
+            told += [assembly(its, first)] if its[0].text in ASM else []
+            take_bracket(opened, its[0], first, "part")
+        its = its[count:]
+    must_be_closed(opened, "part")
+    return told
 
 
-def take_brackets(opened, text, line, where):
-    """Each opens, or closes what was opened last."""
-    for sign in re.findall(r"[(){}\[\]]", text):
-        if sign not in PAIRS:
-            opened.append((sign, line))
-        elif not opened or opened.pop()[0] != PAIRS[sign]:
-            raise NotWhole(line, f"{sign!r} closes what was not opened in this {where}")
+def look_at(its, text, first):
+    """What the first of these tokens may not be."""
+    one, other = its[0], next((it for it in its[1:] if it.kind != "COMMENT"), None)
+    follows = other.text if other else ""
+    glued = one.text + follows if other and are_glued(text, one, other) else one.text
+    wrong = WHY_ODD.get(one.text) or WHY_ODD.get(glued) or WHY_ODD.get(f"{one.text} {follows}")
+    is_number_of_text = one.text[0].isdigit() and glued != one.text and follows[0] == "'"  # to some it is one sign
+    if one.kind != "LITERAL" and one.text[0] in "\"'" or is_number_of_text:
+        wrong = "this text has no end in this line"
+    if wrong:
+        raise NotWhole(first + one.line, wrong)
+
+
+def take_bracket(opened, token, first, where):
+    """It opens, or closes what was opened last."""
+    if token.text in PAIRS.values():
+        opened.append((token.text, first + token.line))
+    elif token.text in PAIRS and (not opened or opened.pop()[0] != PAIRS[token.text]):
+        raise NotWhole(first + token.line, f"{token.text!r} closes what was not opened in this {where}")
 
 
 def must_be_closed(opened, where):
@@ -109,26 +109,63 @@ def must_be_closed(opened, where):
         raise NotWhole(opened[-1][1], f"{opened[-1][0]!r} has no end in this {where}")
 
 
+PLAINLY = "other signs for brackets and # have no place here: write it plainly"
 WHY_ODD = {
+    **dict.fromkeys(("<%", "%>", "<:", ":>", "%:"), PLAINLY),
     "##": "no ## here: it makes signs that cannot be seen",
-    "/*": "this comment has no end in this part",
-    '"': "this text has no end in this line",
-    "'": "this character has no end in this line",
     "_Pragma": "no _Pragma here: a macro keeps its meaning",
+    "namespace check": "namespace check is the starter's",
 }
 
 
-def look_at_directive(told, line):
+def look_at_directive(its, text, first):
     """What a directive in a part may not be."""
-    name, _, rest = told.groups()
-    if name not in ALLOWED or name == "pragma" and "macro" in told[0]:
-        words = "what is judged has all its lines, with their numbers, and macros keep their meaning"
-        raise NotWhole(line, f"no #{name} here: {words}")
-    if name == "include" and not INCLUDE.match(told[0]):
+    line, name = first + its[0].line, its[1].text if its[1:] else ""
+    words = text[its[0].begin : its[-1].end]
+    if any(it.more_lines for it in its):
+        raise NotWhole(line, "a directive must end in its line, with its comment")
+    if name not in ALLOWED or name == "pragma" and "macro" in words:
+        why = "what is judged has all its lines, with their numbers, and macros keep their meaning"
+        raise NotWhole(line, f"no #{name} here: {why}")
+    if name == "include" and not INCLUDE.match(words):
         raise NotWhole(line, "what a file of your own says is not looked at: write it here")
     opened = []
-    take_brackets(opened, rest, line, "directive")
+    for at in range(1, len(its) if name != "include" else 0):
+        look_at(its[at:], text, first)
+        if its[at].text in ASM:
+            assembly(its[at:], first)
+        take_bracket(opened, its[at], first, "directive")
     must_be_closed(opened, "directive")
+
+
+# --- What a part says to the assembler
+
+ASM = "asm", "__asm", "__asm__"
+INSTRUCTION = re.compile(r"(?:(?:fence|multimem)\.[^\\;:=]*)?")
+
+
+@dataclasses.dataclass
+class Assembly:
+    line: int
+    instructions: list
+    clobbers: str  # what comes behind them
+
+
+def assembly(its, first):
+    """The tokens behind asm: fences and multimem alone, which say nothing to the assembler of the host."""
+    line, texts, depth = first + its[0].line, [], 0
+    its = [it for it in its[1:] if it.kind != "COMMENT" and it.text not in ("volatile", "__volatile__")]
+    at = next((at for at, it in enumerate(its) if at and it.kind != "LITERAL"), 0)
+    texts = [it.text[1:-1] for it in its[1:at] if it.text[0] == '"']
+    instructions = [one.strip() for one in re.split(r";|\\n|\\t|\n", ";".join(texts))]
+    is_plain = its and its[0].text == "(" and texts and len(texts) == at - 1 and its[at].text in (":", "::", ")")
+    if not is_plain or not all(INSTRUCTION.fullmatch(one) for one in instructions):
+        raise NotWhole(line, "asm here takes fences and multimem alone, as plain texts: write it plainly")
+    end = at
+    while end < len(its) and (depth or its[end].text != ")"):
+        depth += (its[end].text == "(") - (its[end].text == ")")
+        end += 1
+    return Assembly(line, [one for one in instructions if one], " ".join(it.text for it in its[at:end]))
 
 
 # --- Parts and starter
@@ -141,12 +178,13 @@ def spliced(starter, text, name, mains):
         words = f"the marks are not those of the starter: {BEGIN} and {END}; ./lab.sh reset gives you a new one"
         raise NotWhole(1, words)
     of_parts = [mine[first : last - 1] for first, last in its]
-    for (first, _), lines in zip(its, of_parts, strict=True):
-        must_be_whole(lines, first + 1)
+    assembly = [
+        told for (first, _), lines in zip(its, of_parts, strict=True) for told in must_be_whole(lines, first + 1)
+    ]
     includes = [line for line in starter.splitlines() if re.match(r"\s*#\s*include\b", line)]
     includes += [f"#include {found[1]}" for line in mine if (found := INCLUDE.match(line))]
     made = [one_main(starter, wanted, of_parts, its, name, main.get("changes", {})) for main in mains]
-    return Spliced(includes, [body for body, _ in made], made[0][1], unjudged(starter, text, its))
+    return Spliced(includes, [body for body, _ in made], made[0][1], assembly, unjudged(starter, text, its))
 
 
 def program(all_spliced):
@@ -166,25 +204,34 @@ def one_main(starter, wanted, of_parts, its, name, change):
 
     The compiler is told of each part's lines where the student has them, and of the starter's with OF_STARTER added.
     """
-    lines, out, done, end = {}, [], 0, 0
+    lines, out, done, end, before = {}, [], 0, 0, []
     source = [re.sub(r"^\s*#\s*include\b.*", "", line) for line in starter.splitlines()]
     for (first, last), part, (begin, behind) in zip(wanted, of_parts, its, strict=True):
         out += [f'#line {OF_STARTER + done + 1} "{name}"', *changed(source[done:first], change)]
         if begin - end == first - done:
             lines |= {done + at: end + at for at in range(1, first - done + 1)}
-        kept = macros(part)
+        told = directives(part)
+        kept = dict.fromkeys(name for name, *_ in before + told)
         out += [f'#pragma push_macro("{one}")' for one in kept]
+        for _, at, text in before:  # what an earlier part has defined
+            out += [f'#line {at} "{name}"', text]
         out += [f'#line {begin + 1} "{name}"', *without_includes(part)]
         out += [f'#pragma pop_macro("{one}")' for one in kept]
+        before += [(name_of, begin + 1 + at, text) for name_of, at, text in told]
         done, end = last - 1, behind - 1
     out += [f'#line {OF_STARTER + done + 1} "{name}"', *changed(source[done:], change)]
     return "\n".join(out), lines | {at: at - done + end for at in range(done + 1, len(source) + 1)}
 
 
-def macros(part):
-    """The macros that a part gives another meaning, to itself alone."""
-    told = filter(None, map(DIRECTIVE.match, plain(part, 1)))
-    return dict.fromkeys(one[2] for one in told if one[1] in ("define", "undef"))
+def directives(part):
+    """(the macro, the line in the part, the text) of each by which a part gives a macro another meaning."""
+    text, found = "\n".join(part), []
+    its = [token for token in tokens(text)[0] if token.kind != "COMMENT"]
+    for at, token in enumerate(its[:-2]):
+        if token.text == "#" and token.starts_line and its[at + 1].text in ("define", "undef"):
+            end = max(it.end for it in its if it.logical == token.logical)
+            found.append((its[at + 2].text, token.line, text[token.begin : end]))
+    return found
 
 
 def without_includes(part):

@@ -331,7 +331,6 @@ MARK = "// >>> your part: make the memory"
         ("int a = 0; %: if", "write it plainly"),
         ("int a <\\\n: 1 :> = 0;", "write it plainly"),
         ("#define OPEN \\\n  {\n}", "has no end in this directive"),
-        ("#define NEXT \\", "at the end of this line"),
         ("int a = 0; \0 }", "has no end in this part"),
         ('R"\x01( )#" } )\x01"', "has no end in this part"),
         ("#line 5000", "no #line here"),
@@ -347,6 +346,9 @@ MARK = "// >>> your part: make the memory"
         ("# include MINE", "is not looked at: write it here"),
         ("const int a = 1'000'000, b = '{'; const char* c = \"}\", d = L'('; // é }", ""),
         ("#define CHECK(call) (call)\n#include <chrono>  // mine", ""),
+        ("#define TWICE(call) \\\n  (call); \\\n  (call)", ""),
+        ('const size_t größe = 変数(R"x({ " /*\n)x", u8"é", 7 % 3);', ""),
+        ('asm volatile("fence.proxy.alias;\\n\\t" "fence.sc.sys;" ::: "memory");', ""),
         ("#pragma unroll\nfor (int i = 0; i < 2; ++i) {\n/* one\n  two */ }", ""),
         ("std::vector<::CUdeviceptr> all;", ""),
     ],
@@ -361,6 +363,12 @@ def test_a_part_is_whole(lines, words):
         spliced(STARTER, text, "a.cu", ({},))
     first = SOLUTION[: SOLUTION.index(MARK)].count("\n") + 2
     assert refused.value.line - first < 1 + lines.count("\n")
+
+
+def test_a_part_ends_with_its_last_line():
+    text = SOLUTION.replace("&access, 1));\n", "&access, 1)); \\\n")
+    with pytest.raises(NotWhole, match="at the end of this line"):
+        spliced(STARTER, text, "a.cu", ({},))
 
 
 def test_a_part_needs_its_marks():

@@ -66,7 +66,7 @@ def checkout():
     scratch.chmod(0o755)
     its = scratch / "check out"
     parts = "lab.sh scripts common CMakeLists.txt vmmsim/trace vmmsim/view labs/__init__.py labs/lab.h labs/judge"
-    files = [ROOT / part for part in [*parts.split(), "labs/class"]]
+    files = [ROOT / part for part in [*parts.split(), "labs/class", "labs/requirements.txt"]]
     files += [LAB.path, LAB.starter, LAB.solution, LAB.others]
     for file in (*files, *(ROOT / "vmmsim").glob("*.py")):
         copy(file, its / file.relative_to(ROOT))
@@ -76,6 +76,7 @@ def checkout():
         f"CMAKE_HOME_DIRECTORY:INTERNAL={its}\nCMAKE_CUDA_COMPILER:FILEPATH={cached('CMAKE_CUDA_COMPILER')}\n"
     )
     (its / "build/simulator_is_ready").touch()
+    (its / ".venv").symlink_to(ROOT / ".venv")  # in which ./test.sh has put what labs need
     yield its
     subprocess.run(["chmod", "-R", "u+w", scratch], check=True)
     shutil.rmtree(scratch)
@@ -376,10 +377,12 @@ def test_an_autograder_grades(ann, place):
     shutil.unpack_archive(packed, place / "source")
     # The scripts stand elsewhere here, fetch nothing, and the build is made this checkout's.
     made_over = 'sed -i "s#^CMAKE_HOME_DIRECTORY.*#CMAKE_HOME_DIRECTORY:INTERNAL=$PWD#" build/CMakeCache.txt'
-    made_over = f"cp -r '{ann.checkout}/build' . && {made_over} && touch build/simulator_is_ready"
+    made_over = (
+        f"cp -rP '{ann.checkout}/build' '{ann.checkout}/.venv' . && {made_over} && touch build/simulator_is_ready"
+    )
     for name in ("setup.sh", "run_autograder"):
         text = (place / "source" / name).read_text().replace("/autograder", str(place))
-        (place / name).write_text(text.replace("./run.sh --setup", made_over))
+        (place / name).write_text(text.replace("./lab.sh > /dev/null", made_over))
     with tarfile.open(place / "source/checkout.tar") as checkout:
         names = checkout.getnames()
     assert CHECKS in names

@@ -14,6 +14,6 @@ fi
 mkdir -p /autograder/labs
 tar -C /autograder/labs --no-same-owner -xf /autograder/source/checkout.tar
 cd /autograder/labs
-./run.sh --setup
+./lab.sh > /dev/null
 chmod -R a+rX,go-w /autograder/labs
 chmod -R go-rwx /autograder/labs/labs/checks /autograder/source
