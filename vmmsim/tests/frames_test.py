@@ -327,6 +327,34 @@ def test_a_name_of_several_reservations_is_numbered():
     assert names == ["R1 (address)", "table", "R3 (address)", "R4"]
 
 
+def left_of(element):
+    return int(re.search(r' x="(\d+)"', element)[1])
+
+
+def right_of(element):
+    return left_of(element) + int(re.search(r' width="(\d+)"', element)[1])
+
+
+def test_a_segment_of_many_sizes_keeps_its_rights_and_its_end():
+    """Neighbours of whatever sizes are one where there is no room for each; what is mapped nowhere at the end stays by
+    itself, and all that is mapped has its rights below it."""
+    writer, at = Writer(), 0
+    writer.reserve(BASE, 256 * MIB)
+    for nth, size in enumerate((2, 20, 2, 8, 4, 2, 16, 2, 6, 12)):
+        writer.release(writer.back(BASE + at * MIB, size * MIB))
+        writer.access([(BASE + at * MIB, size * MIB)])
+        at += size + 4 * (nth % 3 == 2)
+    for nth in range(1, 8):
+        writer.reserve(BASE + 1024 * nth * MIB, 2 * nth * MIB)
+    writer.launch()
+    last = checked_steps(writer.recording())[-1]
+    assert "R1: 256 MiB reserved 24 MiB in 3 #1–#3 … 7 more 50 MiB 170 MiB not mapped " in texts(last)
+    (rights,) = (element for element in last.svg if 'class="vmm-read-write"' in element)
+    boxes = [element for element in last.svg if 'class="vmm-box vmm-gpu0"' in element][:2]
+    assert left_of(rights) == left_of(boxes[0])
+    assert right_of(rights) >= right_of(boxes[1]), "what is not told apart has no rights"
+
+
 def test_alike_reservations_and_parts_of_one_are_told_apart():
     """What stands for several names these, and no others; a part that is opened has its offset."""
     writer = Writer()

@@ -105,14 +105,29 @@ class Aggregator {
       { its_ranges: null, twins: others.map((other) => other.whole[index]) }));
     if (others.length) region.name = names_of(region.all.map(({ name }) => name));
     region.parts = parts;
-    for (let most = 6; most > 0; most--) {  // with less in it, if it is wider than the picture
-      if (sum(least_widths(region, measures)) + 2 * INSET <= width) break;
-      region.parts = this.some_of(parts, most);
-    }
+    const is_too_wide = () => sum(least_widths(region, measures)) + 2 * INSET > width;
+    if (is_too_wide()) region.parts = this.joined(parts);
+    for (let most = 6; most > 0 && is_too_wide(); most--)  // with less in it, if it is wider than the picture
+      region.parts = this.some_of(this.joined(parts), most);
     return region;
   }
-  some_of(parts, most) {  // what is marked stays, then what is largest
-    const rank = (part) => [part.is_mapped && part.is_marked, part.is_mapped, part.size];
+  // Neighbours of whatever sizes, to which the same may be done, and that nothing has happened to.
+  joined(parts) {
+    const result = [], key_of = ({ rights, memory: { device, is_multicast, source_unknown, touched } }) =>
+      [rights, device, is_multicast, source_unknown, touched].join();
+    for (const part of parts) {
+      const last = result.at(-1), are_mapped = last?.is_mapped && part.is_mapped;
+      if (are_mapped && !last.is_marked && !part.is_marked && key_of(last) == key_of(part))
+        result.push(Object.assign(new Part(result.pop().offset, last.size + part.size), { ...last,
+          size: last.size + part.size, mappings: [...last.mappings, ...part.mappings],
+          twins: [...last.twins, ...part.twins], its_ranges: null }));
+      else result.push(part);
+    }
+    return result;
+  }
+  some_of(parts, most) {  // what is marked stays, and where nothing is mapped at the end; then what is largest
+    const rank = (part) => [part.is_mapped && part.is_marked, !part.is_mapped && part == parts.at(-1), part.is_mapped,
+      part.size];
     const kept = new Set([...parts].sort(by_rank(rank)).slice(0, most));
     const result = [];
     for (const part of parts) {
@@ -121,7 +136,14 @@ class Aggregator {
       else if (last?.is_rest) {
         last.size += part.size;
         last.mappings.push(...part.mappings);
-      } else result.push(new Part(part.offset, part.size, { is_rest: true, mappings: [...part.mappings] }));
+        last.its.push(part);
+      } else
+        result.push(new Part(part.offset, part.size, { is_rest: true, mappings: [...part.mappings], its: [part] }));
+    }
+    for (const rest of result.filter(({ is_rest }) => is_rest)) {  // its rights, if they are the same everywhere
+      const [first, ...others] = rest.its.filter(({ is_mapped }) => is_mapped);
+      if (first && others.every(({ rights }) => rights == first.rights))
+        Object.assign(rest, { access: first.access, rights: first.rights, words: first.words });
     }
     return result;
   }

@@ -92,11 +92,11 @@ function runs_of(region) {
   const runs = [];
   for (const part of region.parts) {
     const last = runs.at(-1)?.at(-1);
-    if (part.is_mapped && last?.is_mapped && last.rights == part.rights && last.status == part.status)
+    if (part.has_rights && last?.has_rights && last.rights == part.rights && last.status == part.status)
       runs.at(-1).push(part);
     else runs.push([part]);
   }
-  return runs.filter(([part]) => part.is_mapped);
+  return runs.filter(([part]) => part.has_rights);
 }
 // Of its parts, so that all texts have room.
 function least_widths(region, measures, is_short = false) {
@@ -105,7 +105,7 @@ function least_widths(region, measures, is_short = false) {
   const widths = region.parts.map((part) => {
     const [label, gap] = measures.is_roomy ? [width_of(part.label(), 15) + 8, 104] : [width_of(part.label()) + 8, 76];
     const rights = part.words ? width_of(part.words, 12) + 10 : 68;
-    return Math.max(label, part.is_mapped ? rights / sharing.get(part) : gap);
+    return Math.max(label, part.has_rights ? rights / sharing.get(part) : 0, part.is_mapped ? 0 : gap);
   });
   const missing = Math.max(0, width_of(region.label(is_short)) - sum(widths)) / widths.length;
   return widths.map((width, index) => {

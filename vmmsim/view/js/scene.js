@@ -21,6 +21,7 @@ class Part {
   get end() { return this.offset + this.size; }
   get middle() { return this.x + this.width / 2; }
   get is_mapped() { return this.mappings.length > 0 && !this.is_rest; }
+  get has_rights() { return this.is_mapped || (this.is_rest && this.rights != ""); }
   get is_marked() { return this.status != KEPT || this.access.some(([, changed]) => changed); }
   get memory() { return this.mappings[0].memory; }
   get ranges() {  // of the numbers of its memory
@@ -30,7 +31,9 @@ class Part {
   label() {
     const count = this.mappings.length;
     if (this.is_rest && count) return `… ${count} more`;
-    return count < 2 ? size_text(this.size) : `${count} × ${size_text(this.size / count)}`;
+    const are_equal = this.mappings.every(({ size }) => size == this.mappings[0].size);
+    return count < 2 ? size_text(this.size) : are_equal ? `${count} × ${size_text(this.size / count)}`
+      : `${size_text(this.size)} in ${count}`;
   }
   note() { return this.is_rest && this.mappings.length ? size_text(this.mapped) : "not mapped"; }
   get mapped() { return sum(this.mappings.map(({ size }) => size)); }
