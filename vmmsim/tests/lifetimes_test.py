@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 from vmmsim.built import BUILT
 from vmmsim.tests.in_python import DRIVER
@@ -148,6 +149,30 @@ def test_descriptors_that_nobody_tells_of_hold_memory():
         assert [mib for call, mib, _ in changes if call == "cuMemGetInfo"] == [2, 4], keep
         assert ("cuMemRelease", 2, 1) in changes
         assert ("gone", 4, 0) in changes
+
+
+HANGS = """
+held = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: signal.pause())
+start()
+must(cuda.cuLaunchHostFunc(None, held, None))
+must(cuda.cuCtxSynchronize())
+"""
+
+
+def test_a_call_that_never_ends_has_a_line(tmp_path):
+    """Before anything ends the process, and but one however long it waits."""
+    trace = tmp_path / "trace.jsonl"
+    command = [VMMSIM, "--gpus", "1", "--trace", trace, sys.executable, "-c", PROGRAM + HANGS]
+    with subprocess.Popen(command) as process:
+        try:
+            limit = time.monotonic() + 120
+            while not trace.exists() or b'"call":"wait"' not in trace.read_bytes():
+                assert process.poll() is None and time.monotonic() < limit, "no line tells of it"
+                time.sleep(0.05)
+        finally:
+            process.terminate()
+    waits = [line for line in Recording.read(trace).lines if line["call"] == "wait"]
+    assert [(line["arguments"], line["result"]) for line in waits] == [({"call": "cuCtxSynchronize", "nth": 1}, "")]
 
 
 def test_an_exit_leaves_descriptors():

@@ -41,6 +41,7 @@ def test_what_a_process_held_that_vanishes_is_gone():
     assert found[-2].words == f"Process 2: The process vanished: SIGKILL ended it. {taken_back}"
     vanished, ended = len(found) - 1, "of 2 processes ended 1 by itself, 1 by SIGKILL"
     assert found.overview.opens_at() == len(found) - 1
+    assert (found[-2].kind, found[-2].brief, found[-1].kind) == ("refused", "ended by SIGKILL", "asks")
     assert (found[-1].owner, found[-2].owner) == ("", "")
     how = f"1 process vanished at step {vanished}; nothing left at the end; {ended}"
     assert told(found) == f"peak 3 MiB at step 6; {how}."
@@ -100,7 +101,7 @@ def test_missing_ends_are_told():
     writer.create(2 * MIB)
     assert notes(writer.recording()) == []
     writer.create(2 * MIB, pid=2)
-    assert "No line tells how a process ends." in notes(writer.recording())[0]
+    assert "It is not recorded how each process ended, so what one held" in notes(writer.recording())[0]
     writer.call("exit", {"status": 0}, result="", pid=1)
     assert "The recording ends before process 2. What it held then" in notes(writer.recording())[0]
     writer.call("vanished", {}, result="", pid=2)
@@ -203,6 +204,27 @@ def test_launches_of_one_template():
     ]
     del writer.lines[2:]
     assert [step.brief for step in steps(writer.recording())] == ["at::each<4>", "at::each<2>"]
+
+
+def test_a_call_that_never_ends_is_seen():
+    """One that ends after all has only its own line."""
+    writer = Writer()
+    writer.launch()
+    for nth in 1, 2:
+        waits = {"call": "cudaDeviceSynchronize", "nth": nth}
+        writer.call("wait", waits, result="", device=-1)
+        if nth == 1:
+            writer.call("cudaDeviceSynchronize", result="cudaSuccess")
+            writer.launch()
+    writer.call("vanished", {"signal": 2}, result="")
+    found = steps(writer.recording())
+    assert [step.call for step in found][1:] == ["cudaDeviceSynchronize", "cudaLaunchKernel", "wait", "vanished"]
+    assert found[3].words == (
+        "cudaDeviceSynchronize waits for work of a GPU and has not ended: the program hangs here, or was ended while "
+        "it waited. The last launch before that is in step 3."
+    )
+    assert (found[3].brief, found.overview.opens_at()) == ("cudaDeviceSynchronize never ends", 4)
+    assert "1 call that never ends at step 4; 1 process vanished at step 5;" in told(found)
 
 
 def test_what_is_captured_is_no_launch():

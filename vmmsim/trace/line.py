@@ -12,7 +12,7 @@ KEYS = {key: TYPES[its["type"]] for key, its in SCHEMA["properties"].items() if 
 MAY_LACK = KEYS.keys() - set(SCHEMA["required"])  # as older recordings do
 VERSION = SCHEMA["properties"]["version"]["maximum"]
 ENDS = "exit", "vanished"  # of processes
-NO_CALLS = *ENDS, "begin", "close", "gone", "send", "sleep", "unordered"  # lines that tell of no call of CUDA's
+NO_CALLS = *ENDS, "begin", "close", "gone", "send", "sleep", "unordered", "wait"  # lines that tell of no call of CUDA's
 SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of NO_CALLS
 # The members of each kind of change: may be null ("?"), may be missing ("*").
 CHANGES = {

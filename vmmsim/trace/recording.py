@@ -75,7 +75,15 @@ class Recording:
             recording.is_cut = True
         recording.is_cut |= bool(recording.about.get("is_cut"))
         recording.join_ends_of_memory()
+        recording.join_waits()
         return recording
+
+    def join_waits(self) -> None:
+        """That a call waits is of interest only if it never ends."""
+        ended = {(line["pid"], line["call"], line["nth"]) for line in self.lines}
+        waiting = ((line, line["arguments"]) for line in self.lines if line["call"] == "wait")
+        over = [id(line) for line, its in waiting if (line["pid"], its.get("call"), its.get("nth")) in ended]
+        self.lines = [line for line in self.lines if id(line) not in over]
 
     def join_ends_of_memory(self) -> None:
         """Memory goes in the step that was the reason, a close or the end of a process. It is told in its own line,
@@ -176,7 +184,9 @@ class Recording:
         if len(pids) < 2 or len(ended) == len(pids):
             return []
         if not ended:
-            return ["No line tells how a process ends. What one still held that was killed counts as left at the end."]
+            return [
+                "It is not recorded how each process ended, so what one held that was killed counts as left at the end."
+            ]
         others = ", ".join(str(nth) for nth, pid in enumerate(pids, 1) if pid not in ended)
         several = len(pids) - len(ended) > 1
         return [

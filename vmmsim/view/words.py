@@ -85,6 +85,10 @@ ANSWERED = {  # what it answers if it succeeds
     "cudaGetLastError": "answers that there is none",
     "begin": "A kernel begins that was launched before.",
     "unordered": "A thread reads what it wrote at another address of the same memory, with no alias fence between.",
+    "wait": lambda call: (
+        f"{call.argument('call')} waits for work of a GPU and has not ended: the program hangs here, or was ended "
+        f"while it waited{call.last_launch()}."
+    ),
     "send": "The process sends descriptors to another.",
     "sleep": "The process sleeps, and here no sleep takes time.",
     "cuMemCreate": lambda call: f"gives a handle of allocation #{call.answered_memory('handle').nth}",
@@ -304,6 +308,11 @@ class Asked:
         late_unmap = f", for step {self.unmapped_late} unmapped its memory while it could still run: {WAIT}"
         inferred += late_unmap * bool(self.unmapped_late)
         return f"{late}: {kernel} that {line['call']} launched in step {step} went wrong{inferred}"
+
+    def last_launch(self):
+        launches = (step for step, its in reversed(self.machine.launches.values()) if its["pid"] == self.line["pid"])
+        step = next(launches, 0)
+        return f". The last launch before that is in step {step}" if step else ""
 
     def unmapped_before(self, pid):
         """What may be the reason for a fault that real GPUs tell late, and of a launch that they do not name."""

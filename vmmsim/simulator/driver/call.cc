@@ -364,6 +364,13 @@ void trace_begin(const gpu::Kernel& kernel, const std::vector<std::byte>& parame
       {.number = 0, .call = "begin", .nth = count_call("begin"), .device = device, .arguments = arguments.c_str()});
 }
 
+void trace_wait() {
+  CallContext* const call = thread().call;
+  if (!call || !is_traced() || std::exchange(call->waits, true)) return;
+  const std::string arguments = trace::object({{"call", call->name}, {"nth", call->nth}});
+  write_line({.number = 0, .call = "wait", .nth = count_call("wait"), .arguments = arguments.c_str()});
+}
+
 void trace_unordered_read(const gpu::Kernel& kernel, int device, const std::string& launch, const std::string& where,
                           uint64_t written, uint64_t read) {
   const std::string arguments = trace::object({{"func", demangled(kernel.name)},

@@ -75,6 +75,8 @@ KernelNames kernels_of(CUgraphExec);
 // for it, "cudaFree #1", or none). Of its end ending.h tells.
 void trace_begin(const gpu::Kernel&, const std::vector<std::byte>& parameters, int device, const std::string& launch,
                  const std::string& waiter);
+// That the call in progress has waited long for work of a GPU, once: if it never ends, no other line tells of it.
+void trace_wait();
 // A kernel's first read that no alias fence orders after what its thread wrote at another address.
 void trace_unordered_read(const gpu::Kernel&, int device, const std::string& launch, const std::string& where,
                           uint64_t written, uint64_t read);

@@ -130,6 +130,7 @@ struct CallContext {
   std::vector<std::string> changes = {};  // that it has made, for --trace
   int result = CUDA_SUCCESS;
   std::string why = {};  // it is refused
+  bool waits = false;    // so long that the trace has told of it
 };
 
 // Why calls are refused in a host function, and in a callback of a stream. The driver answers those that need no

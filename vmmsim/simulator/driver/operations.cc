@@ -99,10 +99,17 @@ void start_ready(std::vector<Operation> ready) {
   }
 }
 
+constexpr std::chrono::seconds long_wait(3);  // may be one without end: a trace tells of it
+
 void await_end(const Operation& op) {
   op->is_awaited = true;
   op->awaited_by = memory::current_call();
-  while (!op->has_ended && !fault()) state().an_end.wait(state().lock);
+  const auto is_over = [&]() REQUIRES(state().lock) { return op->has_ended || fault(); };
+  if (state().an_end.wait_for(state().lock, long_wait, is_over)) return;
+  state().lock.unlock();
+  trace_wait();
+  state().lock.lock();
+  while (!is_over()) state().an_end.wait(state().lock);
 }
 
 void ended(const Operation& op) {
