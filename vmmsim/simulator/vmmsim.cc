@@ -19,12 +19,14 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 #include "../trace/line.h"
 #include "elf_file.h"
@@ -78,7 +80,7 @@ void log(const std::string& text) { log_wrapped("vmmsim: " + text + "\n"); }
 }
 
 [[noreturn]] void bad_argument(const std::string& why) {
-  std::fprintf(stderr, "vmmsim: bad argument: %s\n%s", why.c_str(), usage);
+  std::fprintf(stderr, "vmmsim: bad argument: %s (vmmsim --help lists the options)\n", why.c_str());
   std::exit(2);
 }
 
@@ -164,6 +166,25 @@ struct Arguments {
 using Values = std::map<std::string_view, std::string*>;
 using Flags = std::map<std::string_view, bool*>;
 
+// How many letters to take away, to add or to change, to make the one of the other.
+size_t distance(std::string_view one, std::string_view other) {
+  std::vector<size_t> row(other.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 0; i < one.size(); ++i) {
+    size_t above = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < other.size(); ++j)
+      above = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, above + (one[i] != other[j])}));
+  }
+  return row.back();
+}
+std::string meant_by(std::string_view word, const Values& options, const Flags& flags) {
+  std::vector<std::string_view> all;
+  for (const auto& [name, value] : options) all.push_back(name);
+  for (const auto& [name, value] : flags) all.push_back(name);
+  const auto nearest = std::ranges::min_element(all, {}, [&](auto each) { return distance(word, each); });
+  return distance(word, *nearest) > 2 ? "" : "; did you mean " + std::string(*nearest) + "?";
+}
+
 // "--gpus 2", "--gpus=2", "--explain": up to the program, or to "--" before it. Returns what follows.
 char** read_options(char** words, const Values& options, const Flags& flags) {
   for (; *words && **words == '-'; ++words) {
@@ -185,7 +206,7 @@ char** read_options(char** words, const Values& options, const Flags& flags) {
       if (after_equals) bad_argument(std::string(word) + " takes no value");
       *flags.at(word) = true;
     } else {
-      bad_argument("there is no option " + std::string(word));
+      bad_argument("there is no option " + std::string(word) + meant_by(word, options, flags));
     }
   }
   return words;
