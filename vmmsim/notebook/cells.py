@@ -182,7 +182,7 @@ class Process:
                 os.kill(self.pid, signal.SIGINT)  # it answers with an error
                 continue
             if "done" in message:
-                self.show_printed()
+                self.show_printed()  # what came at the same time
                 return
             yield message
 

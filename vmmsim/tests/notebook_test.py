@@ -10,6 +10,8 @@ import pathlib
 import re
 import select
 import shutil
+import socket
+import subprocess
 import sys
 import tempfile
 
@@ -255,6 +257,23 @@ class TestNotebook:
         )
         assert interrupted.startswith("KeyboardInterrupt")
         assert after == "5"
+
+    def test_the_process_ends_with_its_channel(self):
+        """Even in the middle of a cell, and where no vmmsim ends it, as on real GPUs."""
+        channel, theirs = socket.socketpair()
+        script = self.package / "notebook" / "process.py"
+        words = [sys.executable, "-B", script, str(theirs.fileno()), os.devnull]
+        with channel, theirs, subprocess.Popen(words, pass_fds=[theirs.fileno()]) as process:
+            theirs.close()
+            cell = {"cell": "print('begun')\nwhile True: pass", "count": 1}
+            channel.sendall(json.dumps(cell).encode() + b"\n")
+            with channel.makefile() as answers:
+                assert "begun" in next(line for line in answers if "stdout" in line)
+            channel.close()
+            try:
+                assert process.wait(SECONDS) == 1
+            finally:
+                process.kill()
 
     def test_the_process_ends_with_the_kernel(self):
         """Even if it is in the middle of a cell."""
