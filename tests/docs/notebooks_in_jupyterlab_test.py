@@ -101,7 +101,7 @@ class TestInJupyterLab(BrowserTest):
     def look_at_answers(self):
         """None is open; each opens by a click, and what it has can then be seen."""
         answers = self.page.locator(ANSWERS)
-        assert answers.count() > 10
+        assert answers.count()
         assert self.page.locator(f"{ANSWERS} img:visible").count() == 0
         first = answers.filter(has=self.page.locator("img")).first
         first.locator("summary").click()
