@@ -20,6 +20,7 @@ CompileFlags:
     [-xcuda, -std=c++17, --cuda-host-only, -nocudalib, -Wno-unknown-cuda-version, "--cuda-path={cuda}", \
 "-isystem{cuda}/include/cccl", "-I{labs}", "-idirafter{last}"]
 """
+PREDICTIONS = "predictions.txt"  # of ./lab.sh predict
 ALWAYS_READ = "curand_mtgp32_kernel.h"  # by Clang, before any program; where the toolkit has no cuRAND, it may be empty
 
 
@@ -42,6 +43,14 @@ def mine(lab, directory=None):
     file = directory / f"{lab.name}.cu"
     in_checkout = directory / "labs" / "mine" / file.name
     return in_checkout if in_checkout.is_file() and not file.exists() else file
+
+
+def predicted(number, directory):
+    """(the predictions of a lab that named the call, those that named the check, all) of a student, who wrote them."""
+    files = [file for file in (directory / PREDICTIONS, directory / "labs" / "mine" / PREDICTIONS) if file.is_file()]
+    text = "\n".join(file.read_text(errors="replace") for file in files if not leads_out(file, directory))
+    found = re.findall(rf"^\S+ \S+  {number} .*\nYou said: (.*?): (.*)\nIt was:   (.*?): (.*)$", text, re.MULTILINE)
+    return sum(said == was for said, _, was, _ in found), sum(one[1] == one[3] for one in found), len(found)
 
 
 def leads_out(file, directory=None):

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 from labs.judge import sandbox
-from labs.judge.files import code_of, end, is_begun, leads_out, mine, my_files, put, shown
+from labs.judge.files import code_of, end, is_begun, leads_out, mine, my_files, predicted, put, shown
 from labs.judge.program import COMPILER_SECONDS, PR_SET_PDEATHSIG, ROOT, CannotJudge, prctl
 from labs.judge.verdict import judge
 from vmmsim.processes import end_tree
@@ -180,9 +180,9 @@ def grade_class(labs, given):
     students = sorted(path for path in given.students.absolute().glob("[!.]*") if path.is_dir())
     if not students:
         end(1, f"{given.students} has no directories: it needs one for each student")
-    if not sandbox.way():
-        words = "this machine allows no sandbox, so a submission can do what you can; install bubblewrap"
-        print(f"lab: {words}", file=sys.stderr)
+    if sandbox.way() != "bubblewrap":
+        words = "between submissions, which could read, end and answer one another; install bubblewrap, or"
+        end(1, f"--class: this machine allows no sandbox {words} judge each on a machine of its own by --all")
     all_told, rows = [], []
     with contextlib.closing(reports([(lab, who) for who in students for lab in labs], given)) as reported:
         for who in students:
@@ -194,7 +194,7 @@ def grade_class(labs, given):
                     print(f"{about['number']} of {who.name} was not judged: {about['words']}", file=sys.stderr)
             if given.feedback:
                 put(feedback(who.name, told), given.feedback / f"{who.name}.txt")
-            rows.append(row_of(who.name, told))
+            rows.append(row_of(who, told))
             if given.csv:  # what is known so far is there, whatever the next one does
                 put(as_csv(rows), given.csv)
     for number, names in identical(all_told):
@@ -221,11 +221,13 @@ def feedback(name, told):
     return "\n".join(lines) + "\n"
 
 
-def row_of(name, told):
-    row = {"student": name, **sums(told)}
+def row_of(who, told):
+    row = {"student": who.name, **sums(told)}
     for about in told:
+        call, check, of = predicted(about["number"], who)
         row[about["number"]] = about["points"]
         row[f"{about['number']} fails at"] = about["failed"] or ("" if about["status"] == "passed" else about["status"])
+        row[f"{about['number']} predicted"] = f"{call} calls, {check} checks of {of}" if of else ""
     return row
 
 

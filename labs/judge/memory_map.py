@@ -3,6 +3,7 @@
 
 import contextlib
 import dataclasses
+import re
 
 from labs.judge.check import GIVEN_BACK, CheckFailed, place_of
 from labs.judge.program import CannotJudge
@@ -21,22 +22,42 @@ class Row:
     size: int
     what: str
     rights: str
+    name: str = ""  # the program's, of the addresses
 
     def line(self, is_here):
         where = f"{self.address:#x}" if self.address else "no address"
-        text = f"{where:14} {size_text(self.size):>8}  {self.what}; {self.rights}"
+        text = f"{where:14} {size_text(self.size):>8}  {self.name}{self.what}; {self.rights}"
         most = MOST_COLUMNS - len(HERE)
         return (text if len(text) <= most else text[: most - 1] + "…") + HERE * is_here
 
 
 def memory_map(wrong):
     """At most MOST_LINES lines: what there was when the call that is to blame came back; of a leak, in the end."""
-    call, machine = wrong.call if wrong.call and wrong.call.traced else None, None
+    call, machine, names = wrong.call if wrong.call and wrong.call.traced else None, None, {}
     with contextlib.suppress(CheckFailed, CannotJudge):  # what cannot be followed is shown until then
         for each, machine in wrong.run.replay():  # noqa: B007
+            names |= {(each.pid, base): name for base, name in named(each)}
             if each is call and wrong.title != GIVEN_BACK:
                 break
-    return drawn(rows(machine, (call or each).pid), addresses_of(call)) if machine else []
+    if not machine:
+        return []
+    pid = (call or each).pid
+    its = rows(machine, pid)
+    for row in its:
+        base, _ = machine.processes[pid].reservations.at(row.address)
+        name = names.get((pid, base or row.address))
+        more = f" + {size_text(row.address - base)}" if base and row.address > base else ""
+        row.name = f"{name}{more}: " if name else ""
+    return drawn(its, addresses_of(call))
+
+
+def named(call):
+    """(the address, the program's name of it) of what a call reserves or allocates: its line tells where that goes."""
+    line = call.run.program.line(call.line, call.in_part) if call.line else ""
+    if found := re.search(rf"\b{re.escape(call.name)}\([^&,;]*&?\b([A-Za-z_][\w.\[\]]*)\)?,", line):
+        for change in call.changes:
+            if change["kind"] in ("reserve", "allocate"):
+                yield number(change["address"]), found[1]
 
 
 def addresses_of(call):

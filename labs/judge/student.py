@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from labs.judge.files import end, hints_shown, is_begun, last_run, make_mine, mine, my_files, put, shown
+from labs.judge.files import PREDICTIONS, end, hints_shown, is_begun, last_run, make_mine, mine, my_files, put, shown
 from labs.judge.grade import judged, judged_all
 from labs.judge.verdict import BUILT, GLOSSARY
 from vmmsim.trace import Recording, finish
@@ -101,9 +101,11 @@ def first_to_do(labs, given):
 
 
 def predict(lab, labs, given):
-    """./lab.sh predict 02a: asks what will be said of the file, says it, and keeps both."""
+    """./lab.sh predict 02a: asks what will be said of the file, says it, and keeps both. What may be wrong is shown
+    after the first answer."""
     make_mine(lab)
     print(f"What will ./lab.sh {lab.number} say of {shown(mine(lab))}?")
+    call = asked("The call that it will name, as cuMemCreate: it is refused, or the first that is not right; or none")
     titles = lab.titles()
     for number, title in enumerate(titles, 1):
         print(f"{number:4}  {title}")
@@ -114,7 +116,7 @@ def predict(lab, labs, given):
     status = show(verdict, labs)
     said = titles[int(first) - 1] if int(first) else "all holds"
     came = verdict.failed or "all holds"
-    words = f"You said: {said}\nIt was:   {came}\n"
+    words = f"You said: {call}: {said}\nIt was:   {verdict.call or 'none'}: {came}\n"
     print(f"\n{words}Kept in {shown(predictions())}")
     old = predictions().read_text() if predictions().is_file() else ""
     put(f"{old}{time.strftime('%Y-%m-%d %H:%M')}  {lab.number} {lab.title}\n{words}Because:  {why}\n\n", predictions())
@@ -122,7 +124,7 @@ def predict(lab, labs, given):
 
 
 def predictions():
-    return my_files() / "predictions.txt"
+    return my_files() / PREDICTIONS
 
 
 def asked(question, numbers=None):

@@ -91,6 +91,7 @@ class Verdict:
     seconds: float = 0.0
     failed: str = ""  # the title of the check
     page: str = ""  # where to read about it
+    call: str = ""  # the name of the call that is told of
     stdout: str = ""  # of the first run
     remarks: str = ""  # what the compiler warns of, and why it did not run on real GPUs
     run: object = None  # that is told of; none if it was not built
@@ -269,6 +270,7 @@ class Judge:
         text, call, run = "", wrong.call, wrong.run
         told = self.told
         told.run, told.step, told.memory = run, step_of(call), memory_map(wrong)
+        told.call = call.name if call else ""
         if call and call.line:
             text = f"{self.program.name}:{call.line}\n    {self.program.line(call.line, call.in_part)}\n"
         if run.options != self.lab.options:

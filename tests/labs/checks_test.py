@@ -179,7 +179,7 @@ def test_what_comes_behind_a_failure_is_shown(verdict):
 
 
 def test_a_map_of_memory_is_shown(verdict):
-    """At the failure, in five lines; of a leak, what was there in the end."""
+    """At the failure, in five lines, with the program's name; of a leak, what was there in the end."""
     body = """
         CUmemAllocationProp properties = {};
         properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -197,10 +197,10 @@ def test_a_map_of_memory_is_shown(verdict):
         CHECK(cuMemUnmap(address + 1, 2 << 20));
     """
     assert [re.sub("^0x[0-9a-f]+ ", "", line).strip() for line in verdict(body).memory] == [
-        "2 MiB  memory of GPU 0, #1; GPU 0 reads <- here",
-        "2 MiB  memory of GPU 0, #2; nobody has access",
-        "2 MiB  memory of GPU 0, #3; nobody has access",
-        "58 MiB  reserved; nothing is mapped",
+        "2 MiB  address: memory of GPU 0, #1; GPU 0 reads <- here",
+        "2 MiB  address + 2 MiB: memory of GPU 0, #2; nobody has access",
+        "2 MiB  address + 4 MiB: memory of GPU 0, #3; nobody has access",
+        "58 MiB  address + 6 MiB: reserved; nothing is mapped",
     ]
     many = body.replace("at += 2 << 20", "at += 4 << 20").replace("(6 << 20)", "(48 << 20)")
     lines = verdict(many.replace("cuMemUnmap(address + 1,", "cuMemUnmap(address + (40 << 20) + 1,")).memory

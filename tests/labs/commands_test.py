@@ -21,6 +21,7 @@ import pytest
 from labs.judge import sandbox
 from labs.judge.arguments import arguments
 from labs.judge.check import ENDED
+from labs.judge.files import predicted
 from labs.judge.grade import NOT_JUDGED, told_by
 from labs.judge.program import BUILD, ROOT, cached
 from labs.judge.verdict import all_labs
@@ -175,15 +176,19 @@ def test_what_is_saved_is_judged(ann):
 
 
 def test_a_prediction_is_asked_for_and_kept(ann):
-    """It is asked for before the run, and kept with what came."""
+    """It is asked for before the run, the call before anything is shown; and kept with what came, also in a class."""
     write(ann.file, STARTER)
-    said = ann.lab("predict", "01a", status=1, typed="\nseven\n99\n3\nno granularity\n")
+    said = ann.lab("predict", "01a", status=1, typed="\ncudaMalloc\n\nseven\n99\n3\nno granularity\n")
+    assert said.count("The call that it will name") == 2
     assert said.count("The number of the first that does not hold") == 4
+    assert said.rindex("The call that it will name") < said.index(TITLES[1])
     assert said.index("What will happen there") < said.index("✗")
     for text in said, (ann.mine / "predictions.txt").read_text():
-        assert f"You said: {TITLES[2]}\nIt was:   {TITLES[1]}\n" in text
+        assert f"You said: cudaMalloc: {TITLES[2]}\nIt was:   cudaMalloc: {TITLES[1]}\n" in text
     assert "Because:  no granularity\n" in text
     assert "no answer" in ann.lab("predict", "01a", status=1)
+    assert predicted("01a", ann.mine) == (1, 0, 1)
+    assert predicted("01b", ann.mine) == (0, 0, 0)
 
 
 def test_one_more_hint_each_time(ann):
@@ -281,25 +286,31 @@ def test_results_have_the_form_that_is_documented(ann, changed):
     assert "failed; ./lab.sh tells more once this is right: no memory comes" in told["tests"][2]["output"]
 
 
+needs_sandbox = pytest.mark.skipif(not HOLDS, reason="this machine allows no sandbox")
+
+
+@needs_sandbox
 def test_a_class_has_a_line_for_each_student(ann):
     """A line for each student, whatever one of them hands in: it ends nothing, and writes no results."""
     forges = r'std::system("rm -rf \"$PWD\" \"$TMPDIR\"; echo {} > \"$LABS_MINE/../../../grades.csv\"")'
     for who, text in {
         "ann": SOLUTION,
         "ben/labs/mine": with_part(f"  if ({forges}) return 3;\n"),
-        "cid": with_part(ENDS_ITS_JUDGE) if HOLDS else STARTER,
+        "cid": with_part(ENDS_ITS_JUDGE),
         "dot": STARTER,
     }.items():
         write(ann.mine / who / FILE, text)
+    said = "You said: none: all holds\nIt was:   none: all holds\n"
+    write(ann.mine / "ann/predictions.txt", f"2026-11-29 12:00  01a {LAB.title}\n{said}Because:  it is right\n\n")
     ann.lab("--class", ".", "--csv", "grades.csv", "--limit", "5", status=0, cwd=ann.mine)
     head, first, second, third, last = csv.reader((ann.mine / "grades.csv").read_text().splitlines())
     most = str(MOST)
-    assert head == ["student", "points", "of_points", "01a", "01a fails at"]
-    assert first == ["ann", most, most, most, ""]
-    assert second == ["ben", "0", most, "0", "no memory comes from cudaMalloc"]
+    assert head == ["student", "points", "of_points", "01a", "01a fails at", "01a predicted"]
+    assert first == ["ann", most, most, most, "", "1 calls, 1 checks of 1"]
+    assert second == ["ben", "0", most, "0", "no memory comes from cudaMalloc", ""]
     assert third[0] == "cid"
     assert third[4] in ("no memory comes from cudaMalloc", ENDED, "not begun")
-    assert last == ["dot", "0", most, "0", "not begun"]
+    assert last == ["dot", "0", most, "0", "not begun", ""]
     assert "one for each student" in ann.lab("--class", "ann", status=1, cwd=ann.mine)
 
 
@@ -347,7 +358,19 @@ def succeeded(ann):
     return [name for name, is_forged in forged.items() if is_forged]
 
 
-@pytest.mark.skipif(not HOLDS, reason="this machine allows no sandbox")
+def test_a_class_needs_a_boundary_between_students(ann, changed):
+    """Where all would run as one user, even as another than the judge's, nothing is judged."""
+    write(ann.mine / "ann" / FILE, SOLUTION)
+    path = "labs/judge/sandbox.py"
+    for way in "", "user":
+        changed(path, f"{(ROOT / path).read_text()}\n\ndef way():\n    return {way!r}\n")
+        output = ann.lab("--class", ".", "--csv", "grades.csv", status=1, cwd=ann.mine)
+        assert "no sandbox between submissions" in output
+        assert "install bubblewrap" in output
+        assert not (ann.mine / "grades.csv").exists()
+
+
+@needs_sandbox
 def test_five_forgeries_fail(ann, changed):
     """None succeeds; without the boundary they do, but for what the compiler is to read: a part has no such asm."""
     assert succeeded(ann) == []
@@ -357,7 +380,8 @@ def test_five_forgeries_fail(ann, changed):
         "labs/judge/grade.py": "\n\ndef leads_out(*_):\n    return False\n",
         "labs/judge/files.py": "\n\ndef leads_out(*_):\n    return False\n",
     }.items():
-        changed(path, (ann.checkout / path).read_text() + text)
+        its = (ann.checkout / path).read_text().replace('sandbox.way() != "bubblewrap"', "False")
+        changed(path, its + text)
     assert succeeded(ann) == ["results", "checks", "answers", "link"]
 
 
