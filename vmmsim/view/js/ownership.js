@@ -11,8 +11,8 @@ const held_kinds = {
 const kinds_of_block = { [OWN]: "ordinary", [OPENED]: "opened", [MANAGED]: "managed" };
 const is_memory = (kind) => /^(memory|ordinary|managed)$/.test(kind);
 
-const of_requests = "By the line that requested it of CUDA. An allocator, such as PyTorch's, may keep it or have passed "
-  + "it on to other lines: that is not recorded.";
+const of_requests = "By the line that requested it of CUDA. An allocator, such as PyTorch's, may keep it or have "
+  + "passed it on to other lines: that is not recorded.";
 
 class Ownership {
   constructor(data, key, at) {

@@ -2,7 +2,8 @@
 // The lines that make the call and the next of its thread; and the functions that led to a call without source here.
 class Source {
   constructor(view) {
-    Object.assign(this, { data: view.data, lives: view.lives, part: view.part, source: view.part("source"), shown: "" });
+    const { data, lives, part } = view;
+    Object.assign(this, { data, lives, part, source: part("source"), shown: "" });
     const { sources, stacks } = this.data, program = view.part("program");
     const has = Object.values(sources).some(Boolean) ? "source"
       : stacks.some((stack) => stack.length) ? "stacks" : "nothing";
