@@ -426,7 +426,7 @@ class TestViews(ViewTest):
             self.button(tab).click()
             # The best of three: whatever else this machine does, caches are shared.
             seconds = [worked(self.page.evaluate, TWENTY_STEPS, first) for first in (60, 70, 80)]
-            assert min(seconds) / 20 < 0.050, f"seconds of a step: {tab}"
+            assert min(seconds) / 20 < 0.100, f"seconds of a step: {tab}"
         self.last = 4160
         self.at("#step=2500", file)
         for number in 2500, 3777:  # where it opens, and then
