@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// What VMM calls cost beside other threads, what page tables take, how many mappings one GPU takes, and what each process
-// that uses it takes. Prints a table as record.sh wants it. The number bounds what a thread repeats, the mappings, and
-// the processes.
+// What VMM calls cost beside other threads, what page tables take, how many mappings one GPU takes, and what each
+// process that uses it takes. Prints a table as record.sh wants it. The number bounds what a thread repeats, the
+// mappings, and the processes.
 #include <algorithm>
 #include <array>
 #include <atomic>
