@@ -130,25 +130,26 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
   require(!awaits_launch(address), "a node of a graph allocates this memory, and no launch has, or it was freed since");
   const memory::Owner& owner = range->owner;
   const bool is_vmm = range->kind == Range::vmm, is_managed = range->kind == Range::managed;
-  const bool on_host = is_on_host(*range);
+  const bool on_host = is_on_host(*range), is_of_host = on_host || is_host_vmm(*range);
   const bool is_malloc = range->kind == Range::ordinary && owner.context;
   auto give = [&](auto value) { std::memcpy(to, &value, sizeof value); };
   switch (what) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: return give(owner.pool ? nullptr : owner.context);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      return give(unsigned(on_host || is_host_vmm(*range) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
+      return give(unsigned(is_of_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      require(has_current(), CUDA_ERROR_INVALID_CONTEXT, "no context is current in this thread");
       require(access_at(*range, address), "the current GPU has no access to this memory");
       return give(address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       require(on_host || is_managed || range->host_access, "the host cannot reach this memory");
       return give(address);
     case CU_POINTER_ATTRIBUTE_P2P_TOKENS: {
-      require(is_malloc && memory::machine().rdma,
-              "only memory of cuMemAlloc has tokens, on a GPU with GPUDirect RDMA");
+      require(!is_of_host && memory::machine().rdma, "only memory of a GPU with GPUDirect RDMA has tokens");
       return give(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS{0, 1});  // which nobody can use here
     }
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return give(int(is_managed || range->sync_memops));
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:  // without a context 1 of what lies on a GPU, or may: as on the H200
+      return give(int((!has_current() && !is_of_host) || range->sync_memops.value_or(is_managed)));
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return give(range->id);
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return give(range->block_id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(int(is_managed));
@@ -216,14 +217,15 @@ void address_range(CUdeviceptr* base, size_t* size, uint64_t address) {
   if (size) *size = is_block ? range->range_size : range->size;
 }
 
-void set_sync_memops(uint64_t address, bool value) {
+void set_pointer_attribute(const void* value, CUpointer_attribute attribute, uint64_t address) {
+  require_non_null(value, "value");
   const auto range = memory::find(address);
-  require(range.has_value(), "nothing of CUDA's lies at this address");
-  require(
-      range->kind != Range::vmm && range->kind != Range::multicast_range && !range->owner.pool,
-      CUDA_ERROR_NOT_SUPPORTED,
-      "memory of cuMemMap or of a pool is not set so: call cuCtxSetFlags(CU_CTX_SYNC_MEMOPS), for the whole context");
-  memory::set_sync_memops(address, value);
+  require(range && range->mapped, "no memory of CUDA's lies at this address");
+  require(range->kind != Range::vmm && range->kind != Range::multicast_range, CUDA_ERROR_NOT_SUPPORTED,
+          "memory of cuMemMap has no attribute that is set; for SYNC_MEMOPS of a whole context call "
+          "cuCtxSetFlags(CU_CTX_SYNC_MEMOPS)");
+  require(attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, "only SYNC_MEMOPS is set");
+  memory::set_sync_memops(address, *static_cast<const unsigned*>(value));
 }
 
 // Whose managed memory it is says when the host may touch it, which is always here: looked at, and nothing changes.
@@ -374,8 +376,6 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute*
 CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
   return call(ARGUMENTS(value, attribute, ptr), [&] {
     forbid_in_capture();
-    require_non_null(value, "value");
-    require(attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, "only SYNC_MEMOPS is set");
-    set_sync_memops(ptr, *static_cast<const unsigned*>(value));
+    set_pointer_attribute(value, attribute, ptr);
   });
 }

@@ -229,6 +229,7 @@ CUresult cuLibraryGetUnifiedFunction(void** fptr, CUlibrary library, const char*
 CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
   return call(ARGUMENTS(dptr, bytes, library, name), [&] {
     require_non_null(name, "name");
+    require(*name, "name is empty");
     module_of(library);
     const auto managed = checked(library)->managed;
     const auto found = managed->all.find(name);

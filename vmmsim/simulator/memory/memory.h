@@ -161,9 +161,9 @@ struct Range {
   uint64_t range_base;             // of VMM memory: the reservation, or 0; of a pool: the block; of registered: without
                                    // the rest of its pages; else as base and size
   size_t range_size;
-  unsigned host_access;  // of VMM memory: CUmemAccess_flags
-  Owner owner;           // of an allocation
-  bool sync_memops;      // likewise
+  unsigned host_access;             // of VMM memory: CUmemAccess_flags
+  Owner owner;                      // of an allocation
+  std::optional<bool> sync_memops;  // likewise: as the program has set it
 };
 void set_sync_memops(uint64_t address, bool);  // of the allocation that holds it
 std::optional<Range> find(uint64_t address);   // the mapping, allocation or reservation that holds it

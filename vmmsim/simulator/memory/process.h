@@ -53,10 +53,10 @@ struct Allocation {
   Owner owner;
   uint64_t id = 0;
   std::string made_by = {};
-  unsigned opened = 0;        // IPC memory: how often; 0: this process made it
-  bool is_read_only = false;  // registered
-  bool is_taken = false;      // from its owner
-  bool sync_memops = false;   // as the program has set it, without effect
+  unsigned opened = 0;                   // IPC memory: how often; 0: this process made it
+  bool is_read_only = false;             // registered
+  bool is_taken = false;                 // from its owner
+  std::optional<bool> sync_memops = {};  // as the program has set it, without effect
 };
 
 struct Reservation {

@@ -190,21 +190,6 @@ SECTION("lists of kernels") {
   say("cuLibraryGetKernel of an empty name", cuLibraryGetKernel(&kernel, library, ""));
   say("cuLibraryGetManaged of an empty name", cuLibraryGetManaged(&address, &size, library, ""));
 }
-SECTION("texts") {
-  begin();
-  const auto text = [](const char* what, auto query) {
-    for (const int room : {-1, 0, 1, 2, 12, 13, 14, 64}) {
-      char to[80] = "untouched";
-      const CUresult answer = query(to, room);
-      say(std::string(what) + ", room for " + std::to_string(room),
-          brief(answer) +
-              (!std::strcmp(to, "untouched") ? ", untouched" : ", length " + std::to_string(std::strlen(to))));
-    }
-    say(std::string(what) + ", no room at all", query(nullptr, 64));
-  };
-  text("cuDeviceGetName", [](char* to, int room) { return cuDeviceGetName(to, room, 0); });
-  text("cuDeviceGetPCIBusId", [](char* to, int room) { return cuDeviceGetPCIBusId(to, room, 0); });
-}
 SECTION("attributes, several at once") {
   begin();
   CUdeviceptr managed;
