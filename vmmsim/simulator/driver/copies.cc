@@ -170,21 +170,27 @@ CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copyin
   return {work, to_user, from_user, target, source};
 }
 
+// Takes a plain range of memory that the driver does not know at once, so that the caller need not wait for the copy.
+void stage(const CheckedCopy& made, const Area& to, const Area& from) {
+  const auto* const bytes = reinterpret_cast<const char*>(from.address);
+  made.work->task = [=, to_user = made.to_user, from_user = made.from_user,
+                     staged = std::vector<char>(bytes, bytes + from.width)] {
+    copy_now(to_user, to, from_user, plain(reinterpret_cast<uint64_t>(staged.data()), staged.size()));
+  };
+}
+
 // Puts a copy into a stream. Waits for it if host memory that the driver does not know takes part, or if `waits`.
 void copy(const Area& to, const Area& from, CUstream where, int sides, bool waits, CUcontext to_context = nullptr,
           CUcontext from_context = nullptr) {
   CUstream_st& stream = driver::stream(where);
-  const auto [work, to_user, from_user, target, source] =
-      check_copy(to, from, sides,
-                 {stream.context, to_context ? checked(to_context) : stream.context,
-                  from_context ? checked(from_context) : stream.context});
+  const CheckedCopy made = check_copy(to, from, sides,
+                                      {stream.context, to_context ? checked(to_context) : stream.context,
+                                       from_context ? checked(from_context) : stream.context});
+  const auto& [work, to_user, from_user, target, source] = made;
   if (!work) return;
   const bool is_small = from.height == 1 && from.depth == 1 && from.width <= 2 << 20;
-  if (!source && !waits && is_small && !is_capturing(stream)) {  // taken at once, so that the caller need not wait
-    const auto* const bytes = reinterpret_cast<const char*>(from.address);
-    work->task = [=, to_user = to_user, from_user = from_user, staged = std::vector<char>(bytes, bytes + from.width)] {
-      copy_now(to_user, to, from_user, plain(reinterpret_cast<uint64_t>(staged.data()), staged.size()));
-    };
+  if (!source && !waits && is_small && !is_capturing(stream)) {
+    stage(made, to, from);
     submit(stream, work);
     return;
   }
@@ -201,14 +207,8 @@ struct BatchedCopy {
   unsigned flags;
 };
 
-std::vector<char> bytes_of(CUdevice user, const Area& area) {
-  std::vector<char> all;
-  for (const memory::Piece& piece : pieces(user, area, reading))
-    all.insert(all.end(), piece.bytes, piece.bytes + piece.size);
-  return all;
-}
-
-// Only plain ranges are read during the call; of others the call waits for the copy.
+// Where the source is to be read during the call, the call waits for the copy: only plain ranges of memory that the
+// driver does not know are taken at once.
 void copy_batch(const std::vector<BatchedCopy>& all, CUstream where) {
   CUstream_st& stream = driver::stream(where);
   require(!stream.is_legacy, "hStream is the legacy stream: give one of your own, or CU_STREAM_PER_THREAD");
@@ -227,13 +227,10 @@ void copy_batch(const std::vector<BatchedCopy>& all, CUstream where) {
     if (!made.work) continue;
     const bool is_plain = from.height == 1 && from.depth == 1;
     const bool is_during_call = order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
-    if (is_plain && is_during_call)
-      made.work->task = [to = to, to_user = made.to_user, bytes = bytes_of(made.from_user, from),
-                         from_user = made.from_user] {
-        copy_now(to_user, to, from_user, plain(reinterpret_cast<uint64_t>(bytes.data()), bytes.size()));
-      };
+    const bool is_staged = is_during_call && is_plain && !made.source;
+    if (is_staged) stage(made, to, from);
     const Operation op = submit(stream, made.work);
-    if (is_during_call && !is_plain) wait_for(op);
+    if (is_during_call && !is_staged) wait_for(op);
   }
 }
 
@@ -251,6 +248,7 @@ std::vector<BatchedCopy> batch_of(const CUdeviceptr* to, const CUdeviceptr* from
   for (size_t k = 1; k < attributes.size(); ++k)
     require(first[k] > first[k - 1] && first[k] < count, "attrsIdxs must rise, and stay below count");
   for (size_t i = 0; i < count; ++i) {
+    require(sizes[i], "a size is 0");
     if (of + 1 < attributes.size() && first[of + 1] == i) ++of;
     all.push_back(
         {plain(to[i], sizes[i]), plain(from[i], sizes[i]), attributes[of].srcAccessOrder, attributes[of].flags});
