@@ -422,8 +422,8 @@ OPEN(open64)
 int __open_2(const char* path, int flags) { return open_file(path, flags, 0); }
 int __open64_2(const char* path, int flags) { return open_file(path, flags, 0); }
 
-// NCCL asks so whether there is a NUMA node's file, and others whether there is a GPU's device. __xstat and __lxstat are
-// stat and lstat in programs of before glibc 2.33.
+// NCCL asks so whether there is a NUMA node's file, and others whether there is a GPU's device. __xstat and __lxstat
+// are stat and lstat in programs of before glibc 2.33.
 int access(const char* path, int mode) noexcept { return look_at(path, mode); }
 
 // Programs that look for a channel list the directory.

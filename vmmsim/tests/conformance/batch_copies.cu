@@ -97,7 +97,8 @@ SECTION("a source that is read during the call") {
   CHECK(cudaMallocHost(&word, sizeof *word));
   const std::pair<const char*, char*> sources[] = {
       {"pageable", pageable}, {"page-locked", page_locked}, {"a GPU's", other}};
-  for (const auto& [name, source] : sources) {
+  for (const auto& each : sources) {
+    char* const source = each.second;
     *word = 0;
     wait_for<<<1, 1, 0, stream>>>(word), CHECK(cudaGetLastError());
     cudaError_t answer;
@@ -110,7 +111,7 @@ SECTION("a source that is read during the call") {
       answer = cudaMemcpyBatchAsync(&to, &from, &size, 1, &attributes, &first, 1, stream);
       if (source != other) std::memset(source, 9, 64);
     });
-    say(name, answer);
+    say(each.first, answer);
     say("it waits", yes(waits));
     say("it gave", at(0));
   }
