@@ -2,10 +2,12 @@
 """01a: the driver does not round a size, and a mapping alone grants nobody access."""
 
 from labs.judge.check import Run, check
+from labs.judge.drawn import drawn
 
 TITLE = "Replace cudaMalloc"
 MINUTES = 15
-MAINS = {"bytes": (5 << 20) + 1}, {"bytes": 8 << 20, "changes": {"(5 << 20) + 1": "8 << 20"}}
+SIZE = drawn("01a").randrange(4, 40, 2)  # MiB, whole granules
+MAINS = {"bytes": (5 << 20) + 1}, {"bytes": SIZE << 20, "changes": {"(5 << 20) + 1": f"{SIZE} << 20"}}
 PAGE = "01_vmm_basics/README.md#1-get-addresses-and-memory"
 ELSEWHERE = ({"gpus": 3, "machine": "granules_of_16_mib"},)
 OUTPUT = "{bytes} of {bytes} bytes are 42\n"

@@ -2,10 +2,12 @@
 """01b: the data is in the memory, not at the address."""
 
 from labs.judge.check import Run, check
+from labs.judge.drawn import drawn
 
 TITLE = "Move without copying"
 MINUTES = 10
-MAINS = {"integers": 1 << 20}, {"integers": 3 << 19, "changes": {"size = 4 << 20": "size = 6 << 20"}}
+SIZE = drawn("01b").randrange(6, 40, 2)  # MiB
+MAINS = {"integers": 1 << 20}, {"integers": SIZE << 18, "changes": {"size = 4 << 20": f"size = {SIZE} << 20"}}
 PAGE = "01_vmm_basics/README.md#3-move-the-data-without-copying-it"
 ELSEWHERE = ({"gpus": 2, "machine": "coarse_memory"},)
 OUTPUT = "{integers} of {integers} integers are 7 at the new address\n"

@@ -2,10 +2,12 @@
 """01c: zeros are no default, a right to read is none to write, release does not unmap, cudaFree does not fit."""
 
 from labs.judge.check import Run, check, place_of
+from labs.judge.drawn import drawn
 
 TITLE = "Repair from the explanations"
 MINUTES = 15
-MAINS = {"integers": 1 << 20}, {"integers": 2 << 20, "changes": {"size = 4 << 20": "size = 8 << 20"}}
+SIZE = drawn("01c").randrange(6, 40, 2)  # MiB
+MAINS = {"integers": 1 << 20}, {"integers": SIZE << 18, "changes": {"size = 4 << 20": f"size = {SIZE} << 20"}}
 PAGE = "01_vmm_basics/README.md#1-get-addresses-and-memory"
 ELSEWHERE = ({"gpus": 2},)
 OUTPUT = "{integers} of {integers} integers are 7\n"

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: MIT-0
 """02a: a growth whose good path works is not done: any of its calls may fail half-way."""
 
-import random
-
 from labs.judge.check import check
+from labs.judge.drawn import drawn
 
 TITLE = "All or nothing"
 MINUTES = 20
+MOST = drawn("02a").randrange(9, 24)  # chunks; few are enough for no array of a fixed size
 MAINS = (  # what it has after the second growth
     {"chunks": 5, "integers": 5 << 19},
     {
-        "chunks": 7,
-        "integers": 7 << 19,
-        "changes": {"5 * chunk": "7 * chunk", "  lab::fill": "  CHECK(grow(buffer, buffer.size));\n  lab::fill"},
-        "words": "with 7 chunks in main, which also grows the buffer to the size that it has",
+        "chunks": MOST,
+        "integers": MOST << 19,
+        "changes": {
+            "8 * chunk": "24 * chunk",
+            "5 * chunk": f"{MOST} * chunk",
+            "  lab::fill": "  CHECK(grow(buffer, buffer.size));\n  lab::fill",
+        },
+        "words": f"with {MOST} chunks in main, which also grows the buffer to the size that it has",
     },
 )
 PAGE = "02_growable/README.md#3-fail-half-way"
@@ -35,7 +39,7 @@ HINTS = [
 
 CHUNK = 2 << 20
 CALLS = "cuMemCreate", "cuMemMap", "cuMemSetAccess"
-# In turn, and for each file in an order of its own: whoever minds some of them alone is found.
+# In turn, in an order that is drawn: whoever minds some of them alone is found.
 ERRORS = ["OUT_OF_MEMORY", "ILLEGAL_STATE", "NOT_SUPPORTED", "UNKNOWN", "NOT_PERMITTED", "INVALID_VALUE"]
 ERRORS += ["INVALID_DEVICE", "SYSTEM_NOT_READY", "OPERATING_SYSTEM", "ALREADY_MAPPED", "MAP_FAILED", "TIMEOUT"]
 
@@ -68,7 +72,10 @@ def nothing_changed(run):
     growth = [call for call in run.calls(*CALLS) if filled.index < call.index < counted.index]
     if {call.name for call in growth} != set(CALLS):
         raise run.wrong("the second growth creates, maps and grants access to new chunks", "it does not")
-    errors = random.Random(run.program.text).sample(ERRORS, len(ERRORS)) * len(growth)
+    draw = drawn("02a")
+    if len(growth) > 9:  # of many chunks some calls
+        growth = sorted({*draw.sample(growth, 5), growth[0], *growth[-3:]}, key=lambda call: call.index)
+    errors = draw.sample(ERRORS, len(ERRORS)) * len(growth)
     for call, error in zip(growth + growth[-1:], errors, strict=False):
         as_before(run.again(fail=f"{call.name}:{call.nth}=CUDA_ERROR_{error}"))
     first_growth(run, filled)

@@ -4,12 +4,23 @@
 import itertools
 
 from labs.judge.check import Run, check
+from labs.judge.drawn import drawn
 
 TITLE = "Keep the address"
 MINUTES = 15
+ROOM = drawn("02b").randrange(5, 60)  # GiB of addresses: more than 32 bits tell
 MAINS = (  # the sizes in MiB
-    {"sizes": (2, 4, 8, 16), "integers": 4 << 20},
-    {"sizes": (2, 8, 14), "integers": 7 << 19, "changes": {"wanted *= 2": "wanted += 3 * granule"}},
+    {"sizes": (2, 4, 8, 16), "integers": 4 << 20, "most": 16 << 20},
+    {
+        "sizes": (2, 8, 14),
+        "integers": 7 << 19,
+        "most": ROOM << 30,
+        "changes": {
+            "wanted *= 2": "wanted += 3 * granule",
+            "most = 16 << 20": f"most = size_t({ROOM}) << 30",
+            "wanted <= most": "wanted <= 14 << 20 && wanted <= most",
+        },
+    },
 )
 PAGE = "02_growable/README.md#1-grow-in-a-loop"
 ELSEWHERE = ({"gpus": 2, "memory": "20MiB"},)  # room for little more than the buffer
@@ -25,9 +36,6 @@ HINTS = [
 ]
 
 
-MOST = 16 << 20
-
-
 @check("no memory comes from cudaMalloc, and no data is copied")
 def nothing_copied(run):
     for call in [*run.ordinary_memory(), *run.copies(launches=True)]:
@@ -39,9 +47,9 @@ def one_reservation(run):
     first, *more = run.must_call("cuMemAddressReserve", "addresses are reserved for 16 MiB")
     for call in more:
         raise call.wrong("one reservation holds the buffer at every size", "more addresses were reserved")
-    if first.argument("size") < MOST:
+    if first.argument("size") < run.main.most:
         text = f"{first.argument('size')} bytes were reserved; a reservation cannot be made larger later"
-        raise first.wrong(f"addresses for the largest size are reserved: {MOST} bytes", text)
+        raise first.wrong(f"addresses for the largest size are reserved: {run.main.most} bytes", text)
 
 
 @check("a growth creates what is new: memory never exceeds the size of the data", points=3)

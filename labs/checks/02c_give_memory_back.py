@@ -2,12 +2,19 @@
 """02c: to unmap frees nothing while a handle holds the memory, and waits for nobody."""
 
 from labs.judge.check import LAUNCHES, Run, check
+from labs.judge.drawn import drawn
 
 TITLE = "Give memory back"
 MINUTES = 10
+SHRINKS = sorted(drawn("02c").sample([1, 3, 4, 6, 7], 2), reverse=True)
 MAINS = (  # chunks, after each shrink
     {"left": (5, 2), "KiB": (10240, 4096), "integers": 1 << 20},
-    {"left": (7, 6), "KiB": (14336, 12288), "integers": 3 << 20, "changes": {"{5, 2}": "{7, 6}"}},
+    {
+        "left": SHRINKS,
+        "KiB": [each << 11 for each in SHRINKS],
+        "integers": SHRINKS[1] << 19,
+        "changes": {"{5, 2}": str(SHRINKS).replace("[", "{").replace("]", "}")},
+    },
 )
 PAGE = "02_growable/README.md#4-shrink"
 ADVERSARIAL_TIMING = True  # a sleep takes no time

@@ -2,10 +2,12 @@
 """03b: each GPU has a right of its own, and a right is no order."""
 
 from labs.judge.check import LAUNCHES, Run, check
+from labs.judge.drawn import drawn
 
 TITLE = "Writer and reader"
 MINUTES = 15
-MAINS = {"integers": 1 << 20}, {"integers": 3 << 19, "changes": {"size = 4 << 20": "size = 6 << 20"}}
+SIZE = drawn("03b").randrange(6, 40, 2)  # MiB
+MAINS = {"integers": 1 << 20}, {"integers": SIZE << 18, "changes": {"size = 4 << 20": f"size = {SIZE} << 20"}}
 PAGE = "03_multi_gpu/README.md#4-make-the-reader-wait"
 GPUS = 2
 ELSEWHERE = ({"gpus": 3},)

@@ -2,13 +2,16 @@
 """03c: neighbouring addresses may lead to different GPUs, and one call grants access to all the mappings."""
 
 from labs.judge.check import Run, check, place_of
+from labs.judge.drawn import drawn
 
 TITLE = "Stripe an array"
 MINUTES = 15
-MAINS = {"each": 2}, {"each": 3, "changes": {"2 * gpus": "3 * gpus", "gpu * 2": "gpu * 3"}}  # stripes on each GPU
+draw = drawn("03c")
+EACH = draw.randrange(3, 7)  # stripes on each GPU
+MAINS = {"each": 2}, {"each": EACH, "changes": {"2 * gpus": f"{EACH} * gpus", "gpu * 2": f"gpu * {EACH}"}}
 PAGE = "03_multi_gpu/README.md#1-lay-the-table-across-the-gpus"
 GPUS = 2
-ELSEWHERE = {"gpus": 3}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": 12}
+ELSEWHERE = {"gpus": 3}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": draw.randrange(9, 25)}
 OUTPUT = "one kernel read the array from end to end: all are 7\n"
 HINTS = [
     "An allocation lies on one GPU. How many do the stripes need, and which member of the properties says where?",

@@ -7,10 +7,12 @@ One machine is enough: main takes one granule of GPU 0; what can differ is a num
 import ctypes
 
 from labs.judge.check import EXPORT, IMPORT, Run, check
+from labs.judge.drawn import drawn
 
 TITLE = "Send the descriptor"
 MINUTES = 20
-MAINS = {"integers": 1 << 19}, {"integers": 1 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
+SIZE = drawn("04a").randrange(4, 40, 2)  # MiB
+MAINS = {"integers": 1 << 19}, {"integers": SIZE << 18, "changes": {"size = 2 << 20": f"size = {SIZE} << 20"}}
 PAGE = "04_ipc_fd/README.md#2-send-it"
 OUTPUT = """\
 {integers} of {integers} integers are 7 in the importer

@@ -5,10 +5,12 @@ One machine is enough: main takes one granule of GPU 0; what can differ is who i
 """
 
 from labs.judge.check import EXPORT, Run, check
+from labs.judge.drawn import drawn
 
 TITLE = "Outlive the exporter"
 MINUTES = 10
-MAINS = {"integers": 1 << 19}, {"integers": 1 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
+SIZE = drawn("04b").randrange(4, 40, 2)  # MiB
+MAINS = {"integers": 1 << 19}, {"integers": SIZE << 18, "changes": {"size = 2 << 20": f"size = {SIZE} << 20"}}
 PAGE = "04_ipc_fd/README.md#4-outlive-the-exporter"
 OUTPUT = """\
 the exporter has ended

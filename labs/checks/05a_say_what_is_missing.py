@@ -2,9 +2,9 @@
 """05a: an attribute tells of GPU and driver; what this process may do is shown by trying, and its refusal is told."""
 
 import itertools
-import random
 
 from labs.judge.check import EXPORT, check
+from labs.judge.drawn import drawn
 
 TITLE = "Say what is missing"
 MINUTES = 10
@@ -79,7 +79,7 @@ def no_channel(run):
 
 @check("any other refusal is a failure, and no channel that is missing", kept=True)
 def other_refusal(run):
-    errors = random.Random(run.program.text).sample(ERRORS, len(ERRORS))
+    errors = drawn("05a").sample(ERRORS, len(ERRORS))
     for nth, error in itertools.product(range(1, len(run.calls("cuMemCreate")) + 1), errors):
         run.must_end_at_failure(f"cuMemCreate:{nth}=CUDA_ERROR_{error}", says=f"CUDA_ERROR_{error}")
     run.must_end_at_failure(f"{EXPORT}:1=CUDA_ERROR_NOT_PERMITTED")

@@ -7,10 +7,12 @@ One machine is enough: main takes one granule of GPU 0; what can differ is who i
 import re
 
 from labs.judge.check import Run, check
+from labs.judge.drawn import drawn
 
 TITLE = "Send all 64 bytes, then wait"
 MINUTES = 15
-MAINS = {"integers": 1 << 19}, {"integers": 1 << 20, "changes": {"size = 2 << 20": "size = 4 << 20"}}
+SIZE = drawn("05b").randrange(4, 40, 2)  # MiB
+MAINS = {"integers": 1 << 19}, {"integers": SIZE << 18, "changes": {"size = 2 << 20": f"size = {SIZE} << 20"}}
 PAGE = "05_fabric/README.md#2-send-its-name"
 OUTPUT = """\
 64 bytes came

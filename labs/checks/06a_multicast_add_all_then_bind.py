@@ -2,13 +2,20 @@
 """06a: a bind waits until the team is complete, and a multicast object has a granularity of its own."""
 
 from labs.judge.check import Run, check
+from labs.judge.drawn import drawn
 
 TITLE = "Add all, then bind"
 MINUTES = 15
-MAINS = {"n": 1100000}, {"n": 2100000, "changes": {"n = 1100000": "n = 2100000"}}  # integers, no multiple of a granule
+draw = drawn("06a")
+N = draw.randrange(1100001, 3000000, 2)  # integers, no multiple of a granule
+MAINS = {"n": 1100000}, {"n": N, "changes": {"n = 1100000": f"n = {N}"}}
 PAGE = "06_multicast/README.md#1-add-every-gpu-then-bind"
 GPUS = 2
-ELSEWHERE = {"gpus": 3, "machine": "coarse_multicast"}, {"gpus": 5, "machine": "granules_of_16_mib"}, {"gpus": 12}
+ELSEWHERE = (
+    {"gpus": 3, "machine": "coarse_multicast"},
+    {"gpus": 5, "machine": "granules_of_16_mib"},
+    {"gpus": draw.randrange(9, 17)},
+)
 ARCHITECTURE = 90
 OUTPUT = "GPU 0 stored to all replicas: every GPU has it\n"
 HINTS = [

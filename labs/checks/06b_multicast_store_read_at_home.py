@@ -5,17 +5,25 @@ import json
 import re
 
 from labs.judge.check import LAUNCHES, Run, check, memory_under
+from labs.judge.drawn import drawn
 
 TITLE = "Store by multimem, read at home"
 MINUTES = 15
+draw = drawn("06b")
 STORE_7 = "broadcast<<<4, 256>>>(reinterpret_cast<int*>(mc[0]), n, 7);"
 MAINS = (
     {"stores": 1},
-    {"stores": 2, "changes": {"n = 100000": "n = 600000", STORE_7: STORE_7.replace("7)", "9)") + STORE_7}},
+    {
+        "stores": 2,
+        "changes": {
+            "n = 100000": f"n = {draw.randrange(530000, 900000)}",
+            STORE_7: STORE_7.replace("7)", "9)") + STORE_7,
+        },
+    },
 )
 PAGE = "06_multicast/README.md#2-map-two-addresses-for-each-gpu"
 GPUS = 2
-ELSEWHERE = {"gpus": 3, "machine": "granules_of_16_mib"}, {"gpus": 12}
+ELSEWHERE = {"gpus": 3, "machine": "granules_of_16_mib"}, {"gpus": draw.randrange(9, 17)}
 ARCHITECTURE = 90
 STRICT = True
 OUTPUT = "GPU 0 stored once: every GPU has it\n"

@@ -7,12 +7,14 @@ One machine is enough: main makes the memory, one granule of GPU 0, and the part
 import re
 
 from labs.judge.check import check
+from labs.judge.drawn import drawn
 
 TITLE = "Fence it"
 MINUTES = 10
+THREADS = drawn("07a").randrange(33, 1000)
 MAINS = (
     {"threads": 1024, "old": 1024, "new": 1024},
-    {"threads": 96, "old": 96, "new": 96, "changes": {"threads = 1024": "threads = 96"}},
+    {"threads": THREADS, "old": THREADS, "new": THREADS, "changes": {"threads = 1024": f"threads = {THREADS}"}},
     # B is no other address of what A leads to: whoever does not read through B is found.
     {
         "threads": 1024,

@@ -5,12 +5,19 @@ One machine is enough: main says the size, one granule, and the GPU; what can di
 """
 
 from labs.judge.check import LAUNCHES, Run, check, memory_under
+from labs.judge.drawn import drawn
 
 TITLE = "Endless ring"
 MINUTES = 15
+draw = drawn("07b")
+RECORDS, AT = draw.randrange(4, 8), draw.randrange(1, 1 << 21)
 MAINS = (
     {"records": 8, "bytes": 12 << 20},
-    {"records": 5, "bytes": 15 << 19, "changes": {"records = 8": "records = 5", "size_t at = 0": "size_t at = 12345"}},
+    {
+        "records": RECORDS,
+        "bytes": RECORDS * (3 << 19),
+        "changes": {"records = 8": f"records = {RECORDS}", "size_t at = 0": f"size_t at = {AT}"},
+    },
 )
 PAGE = "07_aliasing/README.md#1-map-a-ring-twice-in-a-row"
 OUTPUT = "{bytes} of {bytes} bytes are in their place\n"

@@ -9,6 +9,7 @@ import traceback
 
 from labs.judge import compiler, diagnosis
 from labs.judge.check import ENDED, GIVEN_BACK, CheckFailed, Run
+from labs.judge.drawn import NAME, SEED
 from labs.judge.memory_map import memory_map
 from labs.judge.program import ROOT, CannotJudge, Program
 from labs.judge.runner import Runner
@@ -279,6 +280,8 @@ class Judge:
         if call and call.explanation and not run.is_injected(call):
             advice, in_full = advice_first(call)
             text += (in_columns("In words:", advice) if advice else "") + in_columns("The call in full:", in_full)
+        if run.options != self.lab.options:
+            text += in_columns("Drawn by:", f"{NAME}={SEED}, and so again")
         return self.program.shown(text)
 
 

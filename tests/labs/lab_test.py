@@ -17,6 +17,8 @@ import unittest.mock
 
 import pytest
 
+os.environ["LABS_SEED"] = "2"  # what a lab draws is the same in each run of its tests
+
 from labs.judge.grade import report_of
 from labs.judge.program import BUILD, ROOT, Program
 from labs.judge.splice import program as program_of
