@@ -22,6 +22,8 @@ void check_flags(unsigned flags) {
 
 CUcontext retain_primary(CUdevice device) {
   const CUcontext context = primary_context(device);
+  require(fault() != CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_DEVICE_UNAVAILABLE,
+          "a fault ended CUDA for this process: resetting its GPUs does not bring it back, start another");
   const MutexLock held(state().lock);
   ++context->retained;
   memory::take_addresses_of_context(device);
@@ -60,6 +62,13 @@ void destroy(CUcontext context) {
   if (!thread().contexts.empty() && thread().contexts.back() == context) thread().contexts.pop_back();
 }
 
+// Whether a primary context of any GPU has not ended.
+bool has_primary() {
+  const MutexLock held(state().lock);
+  return std::any_of(state().contexts.begin(), state().contexts.end(),
+                     [](const auto& known) { return known->is_primary && known->retained; });
+}
+
 void release_primary(CUdevice device, bool all) {
   const CUcontext context = primary_context(device);
   {
@@ -70,7 +79,7 @@ void release_primary(CUdevice device, bool all) {
     if (context->retained) return;
   }
   end_context(context);
-  if (all) reset_fault();
+  if (all && !has_primary()) reset_fault();  // until then each GPU still answers with the fault
 }
 
 bool is_primary(CUcontext context) {

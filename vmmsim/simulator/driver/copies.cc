@@ -56,6 +56,15 @@ bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const st
   return std::any_of(found.begin(), found.end(), [](const memory::Piece& piece) { return !piece.replicas.empty(); });
 }
 
+bool may(CUdevice device, const Area& area, CUmemAccess_flags access) {
+  try {
+    pieces(device, area, access);
+    return true;
+  } catch (const memory::Refused&) {
+    return false;
+  }
+}
+
 bool host_reads(const Range& range) { return is_on_host(range) || is_host_vmm(range) || range.kind == Range::managed; }
 
 // Host memory that is not managed.
@@ -145,7 +154,8 @@ struct CheckedCopy {
 
 CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copying& who) {
   const auto target = memory::find(to.address), source = memory::find(from.address);
-  const CUdevice to_user = user_of(target, who.to->device), from_user = user_of(source, who.from->device);
+  CUdevice to_user = user_of(target, who.to->device);
+  const CUdevice from_user = user_of(source, who.from->device);
   if (!to.width || !to.height || !to.depth) return {};
   require(target || !(sides & to_device), "the destination is no memory of a GPU: is it a host pointer?");
   require(source || !(sides & from_device), "the source is no memory of a GPU: is it a host pointer?");
@@ -158,11 +168,12 @@ CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copyin
   const bool to_multicast = check(to_user, to, writing, target);
   const bool from_multicast = check(from_user, from, reading, source);
   if (to_multicast || from_multicast) memory::log_ordinary_access(memory::current_call());
+  if (to_user != from_user && may(from_user, to, writing)) to_user = from_user;  // the source's GPU copies, if it may
   const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMCPY, who.context, [=] { copy_now(to_user, to, from_user, from); });
   if (to.height == 1 && to.depth == 1) work->task = [=] { copy_in_parts(to_user, to, from_user, from); };
   const bool has_host_side = is_of_host(target) || is_of_host(source);
-  // What the engine for copies meets is another fault than what a kernel meets, and within GPUs a kernel copies.
-  if (has_host_side) work->too_late = CUDA_ERROR_LAUNCH_FAILED;
+  // What the engine for copies meets is another fault than what a kernel meets, and within a GPU a kernel copies.
+  if (has_host_side || target->device != source->device) work->too_late = CUDA_ERROR_LAUNCH_FAILED;
   const size_t rate = has_host_side ? to_host : target->device != source->device ? to_peer : within;
   work->microseconds = to.width * to.height * to.depth / rate;
   work->given.memcpy.copyCtx = who.context;
@@ -451,6 +462,11 @@ CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr s
 CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                            size_t ByteCount, CUstream hStream) {
   return call(ARGUMENTS(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream), [&] {
+    const auto target = memory::find(dstDevice), source = memory::find(srcDevice);
+    const bool is_vmm = (target && target->kind == Range::vmm) || (source && source->kind == Range::vmm);
+    require(!is_vmm || dstContext == srcContext || !is_capturing(stream(hStream)),
+            CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+            "of memory of cuMemMap cuMemcpyPeerAsync cannot be captured between two GPUs: use cuMemcpyAsync");
     copy(plain(dstDevice, ByteCount), plain(srcDevice, ByteCount), hStream, to_device | from_device, false, dstContext,
          srcContext);
   });

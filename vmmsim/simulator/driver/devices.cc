@@ -202,8 +202,9 @@ CUresult cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, CUdevice dev) 
 CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
   return call(ARGUMENTS(len, dev), after_fault, [&] {
     checked(dev);
+    require_non_null(pciBusId, "pciBusId");
+    if (len) copy_text(pciBusId, len < 0 ? 12 : len, bus_text(memory::gpu_of(dev)));  // what fits, also if refused
     require(len >= 13, "the text needs room for 13 characters");
-    copy_text(pciBusId, len, bus_text(memory::gpu_of(dev)));
   });
 }
 CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {

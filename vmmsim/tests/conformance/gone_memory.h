@@ -69,7 +69,7 @@ inline void ask(const Work& work, size_t size, When when, const Taking& taking, 
   cudaGraphExec_t executable;
   if (when == When::in_a_graph) {
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    CHECK(work.enqueue(pointer, size, stream));
+    if (const cudaError_t captured = work.enqueue(pointer, size, stream)) return void(std::puts(check::name(captured)));
     CHECK(cudaStreamEndCapture(stream, &graph));
     CHECK(cudaGraphInstantiate(&executable, graph, 0));
     CHECK(cudaGraphLaunch(executable, stream)), CHECK(cudaStreamSynchronize(stream));
