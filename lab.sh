@@ -14,6 +14,6 @@ if ! simulator_is_ready || ! cmp -s labs/requirements.txt .venv/.installed/labs-
   python3 "${labs[@]}" --parse "$@"  # bad arguments show now, not after the build
   echo "lab: setting up, once, about two minutes" >&2
   setup labs/requirements.txt
-  build simulator
+  build_simulator
 fi
 exec .venv/bin/python3 "${labs[@]}" "$@"

@@ -107,10 +107,16 @@ notebooks() {
 # What the cells of a notebook need: the simulator, and packages in .venv for the process in which they run. A checkout
 # that has both may be one that cannot be written.
 notebook() {
-  local file=scripts/requirements-notebooks.txt
-  if simulator_is_ready && cmp -s $file ".venv/.installed/${file//\//-}"; then return; fi
-  setup $file
-  build simulator
+  local files=(scripts/requirements-notebooks.txt labs/requirements.txt) file all=yes
+  for file in "${files[@]}"; do cmp -s "$file" ".venv/.installed/${file//\//-}" || all=no; done
+  if [[ $all == yes ]] && simulator_is_ready; then return; fi
+  setup "${files[@]}"
+  build_simulator
+}
+
+# Builds the simulator, unless it is ready and only packages were missing.
+build_simulator() {
+  if simulator_is_ready; then exec 9<&-; else build simulator; fi  # the next set-up may begin
 }
 
 # build [TARGET...] [-D...]: configures with these options of CMake's, and builds the targets. What these say is in

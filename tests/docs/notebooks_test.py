@@ -222,6 +222,7 @@ def test_without_a_project_the_first_cell_says_what_to_do(made, tmp_path, monkey
 # --- Execution
 
 PACKAGES = ROOT / "scripts" / "requirements-notebooks.txt"
+PACKAGES_OF_LABS = ROOT / "labs/requirements.txt"
 
 
 def environment():
@@ -236,13 +237,17 @@ def test_environment():
         need_index()
     shutil.rmtree(place / "scripts", ignore_errors=True)
     shutil.copytree(ROOT / "scripts", place / "scripts")
-    steps = 'source scripts/setup.sh; check_machine; check_venv; get_packages venv; fetch "$1"'
-    made = run(place, "bash", "-euc", steps, "set-up", PACKAGES.relative_to(ROOT))
+    (place / "labs").mkdir(exist_ok=True)
+    shutil.copy(PACKAGES_OF_LABS, place / "labs")
+    files = [file.relative_to(ROOT) for file in (PACKAGES, PACKAGES_OF_LABS)]
+    steps = 'source scripts/setup.sh; check_machine; check_venv; get_packages venv; fetch "$@"'
+    made = run(place, "bash", "-euc", steps, "set-up", *files)
     expect(made.returncode == 0, "the set-up", made)
     told = run(place, ".venv/bin/python3", "-I", "-m", "pip", "list", "--format=json")
     installed = {(plain(each["name"]), each["version"]) for each in json.loads(told.stdout)}
     installed = {each for each in installed if each[0] not in ("pip", "setuptools")}
-    named = {tuple(line.split("==")) for line in PACKAGES.read_text().splitlines() if line[0] != "#"}
+    lines = [line for file in (PACKAGES, PACKAGES_OF_LABS) for line in file.read_text().splitlines()]
+    named = {tuple(line.split("==")) for line in lines if line[0] != "#"}
     assert installed == {(plain(name), version) for name, version in named}
 
 
