@@ -36,7 +36,7 @@ template <class Value> std::optional<Value> read(uint64_t address) {
 }
 
 std::optional<std::string> read_text(uint64_t address) {
-  constexpr size_t most = 1 << 16;
+  constexpr size_t most = 1 << 20;  // names of kernels can be long
   std::string text;
   char piece[256];
   while (text.size() < most) {
