@@ -173,7 +173,9 @@ CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copyin
   if (to.height == 1 && to.depth == 1) work->task = [=] { copy_in_parts(to_user, to, from_user, from); };
   const bool has_host_side = is_of_host(target) || is_of_host(source);
   // What the engine for copies meets is another fault than what a kernel meets, and within a GPU a kernel copies.
-  if (has_host_side || target->device != source->device) work->too_late = CUDA_ERROR_LAUNCH_FAILED;
+  const bool is_between_gpus = !has_host_side && target->kind != Range::managed && source->kind != Range::managed &&
+                               target->device != source->device;
+  if (has_host_side || is_between_gpus) work->too_late = CUDA_ERROR_LAUNCH_FAILED;
   const size_t rate = has_host_side ? to_host : target->device != source->device ? to_peer : within;
   work->microseconds = to.width * to.height * to.depth / rate;
   work->given.memcpy.copyCtx = who.context;
