@@ -16,6 +16,19 @@ from vmmsim.view.page import page
 BROWSERS = ("chromium", "google-chrome")
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 
+# Under load what a page writes on the clipboard may arrive later than promised: wait until it is there.
+NOTHING_COPIED = """(async () => {
+  await navigator.clipboard.writeText("nothing was copied");
+  while ((await navigator.clipboard.readText()) != "nothing was copied") await new Promise(requestAnimationFrame);
+})"""
+COPIED = """(async () => {
+  for (let frame = 0; frame < 100; frame++) {
+    const text = await navigator.clipboard.readText();
+    if (text != "nothing was copied") return text;
+    await new Promise(requestAnimationFrame);
+  }
+  return "nothing was copied";
+})"""
 # What makes the page scroll sideways, and what sticks out of the text's column: by more than a heading's background,
 # which furo lets stand 8 pixels out. What scrolls inside itself may.
 OVERFLOWING = """() => {
@@ -156,28 +169,21 @@ class BrowserTest:
 
     def copy(self, button):
         """What a click on the copy button puts on the clipboard."""
-        self.page.evaluate("navigator.clipboard.writeText('nothing was copied')")
+        self.page.evaluate(f"{NOTHING_COPIED}()")
         button.click()
-        return self.page.evaluate("navigator.clipboard.readText()")
+        return self.page.evaluate(f"{COPIED}()")
 
     def copies(self, buttons):
         """What each of the buttons, pressed by a script, puts on the clipboard: far sooner than the mouse does."""
-        return buttons.evaluate_all("""async (buttons) => {
-          const copied = [], nothing = "nothing was copied";
-          for (const button of buttons) {
-            // Under load what is written here may arrive later than promised, and than what the button copies.
-            await navigator.clipboard.writeText(nothing);
-            while ((await navigator.clipboard.readText()) != nothing) await new Promise(requestAnimationFrame);
+        return buttons.evaluate_all(f"""async (buttons) => {{
+          const copied = [];
+          for (const button of buttons) {{
+            await {NOTHING_COPIED}();
             button.click();
-            let text = nothing;
-            for (let frame = 0; frame < 100 && text == nothing; frame++) {
-              text = await navigator.clipboard.readText();
-              if (text == nothing) await new Promise(requestAnimationFrame);
-            }
-            copied.push(text);
-          }
+            copied.push(await {COPIED}());
+          }}
           return copied;
-        }""")
+        }}""")
 
     def focused(self, script):
         """The script's value for the element that has the focus."""
