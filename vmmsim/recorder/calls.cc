@@ -41,11 +41,23 @@ int owner(const CUmemPoolProps* pool) {
 #define DRIVER(kind, name, members, change) DRIVER_SHOWN(kind, name, members, members, change)
 #define RUNTIME(kind, name, members, change) RUNTIME_SHOWN(kind, name, members, members, change)
 // Calls that take a stream are two: programs compiled with a default stream for each thread call the second.
-#define DRIVER_STREAM(kind, name, members, shown, change) \
-  DRIVER_SHOWN(kind, name, members, shown, change), DRIVER_SHOWN(kind, name##_ptsz, members, shown, change)
+#define DRIVER_BOTH(kind, name, of_threads, members, shown, change) \
+  DRIVER_SHOWN(kind, name, members, shown, change), DRIVER_SHOWN(kind, name##of_threads, members, shown, change)
+#define DRIVER_STREAM(kind, name, members, shown, change) DRIVER_BOTH(kind, name, _ptsz, members, shown, change)
+#define RUNTIME_BOTH(kind, name, version, of_threads, members, shown, change) \
+  RUNTIME_SHOWN(kind, name##version, members, shown, change),                 \
+      RUNTIME_SHOWN(kind, name##of_threads, members, shown, change)
 #define RUNTIME_STREAM(kind, name, version, members, shown, change) \
-  RUNTIME_SHOWN(kind, name##version, members, shown, change),       \
-      RUNTIME_SHOWN(kind, name##_ptsz##version, members, shown, change)
+  RUNTIME_BOTH(kind, name, version, _ptsz##version, members, shown, change)
+// Without arguments, CUPTI has no structure.
+#define WITHOUT_ARGUMENTS(kind, id)                                                                                \
+  {                                                                                                                \
+    id, {                                                                                                          \
+      RecordedCall::kind, [](const void*) { return trace::Call("", ""); }, [](Model&, const void*, const void*) {} \
+    }                                                                                                              \
+  }
+#define DRIVER_BARE(kind, name) WITHOUT_ARGUMENTS(kind, CUPTI_DRIVER_TRACE_CBID_##name)
+#define RUNTIME_BARE(kind, name, version) WITHOUT_ARGUMENTS(kind, CUPTI_RUNTIME_TRACE_CBID_##name##version)
 
 // Never destroyed: the program may call while it ends.
 const RecordedCalls& of_driver = *new RecordedCalls{
@@ -122,6 +134,17 @@ const RecordedCalls& of_driver = *new RecordedCalls{
         (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream), ),
     DRIVER_STREAM(asks, cuLaunchKernelEx, (config, f, kernelParams, extra), (config, f), ),
     DRIVER_STREAM(asks, cuGraphLaunch, (hGraphExec, hStream), (hGraphExec, hStream), ),
+    // What is captured, and does not run
+    DRIVER_STREAM(gives, cuStreamBeginCapture_v2, (hStream, mode), (hStream, mode), ++model.captures),
+    DRIVER_STREAM(gives, cuStreamEndCapture, (hStream, phGraph), (hStream, phGraph), --model.captures),
+    DRIVER_STREAM(joins, cuEventRecord, (hEvent, hStream), (hEvent, hStream), ),
+    DRIVER_STREAM(joins, cuStreamWaitEvent, (hStream, hEvent, Flags), (hStream, hEvent, Flags), ),
+    // What waits
+    DRIVER_BARE(waits, cuCtxSynchronize),
+    DRIVER_STREAM(waits, cuStreamSynchronize, (hStream), (hStream), ),
+    DRIVER(waits, cuEventSynchronize, (hEvent), ),
+    DRIVER_BOTH(waits, cuMemcpyHtoD_v2, _ptds, (dstDevice, srcHost, ByteCount), (dstDevice, srcHost, ByteCount), ),
+    DRIVER_BOTH(waits, cuMemcpyDtoH_v2, _ptds, (dstHost, srcDevice, ByteCount), (dstHost, srcDevice, ByteCount), ),
     // Whose contexts these are. The runtime calls these too.
     DRIVER(tells, cuDevicePrimaryCtxRetain, (pctx, dev), model.made_context(*pctx, dev)),
     DRIVER(tells, cuCtxCreate_v2, (pctx, flags, dev), model.made_context(*pctx, dev)),
@@ -180,6 +203,16 @@ const RecordedCalls& of_runtime = *new RecordedCalls{
                    (func, gridDim, blockDim, sharedMem, stream), ),
     RUNTIME_STREAM(asks, cudaLaunchKernelExC, _v11060, (config, func, args), (config, func, args), ),
     RUNTIME_STREAM(asks, cudaGraphLaunch, _v10000, (graphExec, stream), (graphExec, stream), ),
+    // What is captured, and does not run
+    RUNTIME_STREAM(gives, cudaStreamBeginCapture, _v10000, (stream, mode), (stream, mode), ++model.captures),
+    RUNTIME_STREAM(gives, cudaStreamEndCapture, _v10000, (stream, pGraph), (stream, pGraph), --model.captures),
+    RUNTIME_BOTH(joins, cudaEventRecord, _v3020, _ptsz_v7000, (event, stream), (event, stream), ),
+    RUNTIME_BOTH(joins, cudaStreamWaitEvent, _v3020, _ptsz_v7000, (stream, event, flags), (stream, event, flags), ),
+    // What waits
+    RUNTIME_BARE(waits, cudaDeviceSynchronize, _v3020),
+    RUNTIME_BOTH(waits, cudaStreamSynchronize, _v3020, _ptsz_v7000, (stream), (stream), ),
+    RUNTIME(waits, cudaEventSynchronize_v3020, (event), ),
+    RUNTIME_BOTH(waits, cudaMemcpy, _v3020, _ptds_v7000, (dst, src, count, kind), (dst, src, count, kind), ),
 };
 
 }  // namespace

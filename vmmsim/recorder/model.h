@@ -22,7 +22,8 @@ class Model {
  public:
   // Each function adds to `changes`.
   Changes changes;
-  int device = -1;  // whose context is current in the thread that called
+  int device = -1;   // whose context is current in the thread that called
+  int captures = 0;  // of streams, that go on
 
   void create(uint64_t handle, size_t size, const CUmemAllocationProp* prop);
   void multicast_create(uint64_t handle, const CUmulticastObjectProp* prop);

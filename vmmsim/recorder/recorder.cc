@@ -3,17 +3,21 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include "../trace/line.h"
@@ -27,6 +31,7 @@ namespace recorder {
 namespace {
 
 constexpr size_t most_callers = 32, callers_of_launch = 8;  // launches are many
+constexpr uint64_t long_wait = 1'000'000;                   // microseconds after which it is told that a call waits
 
 struct Name {
   const char* name;
@@ -46,6 +51,15 @@ std::string name_of(CUpti_CallbackDomain domain, int number) {
   return std::to_string(number);
 }
 
+// A call that waits for work of a GPU, and who called it.
+struct Waiting {
+  std::string name;
+  uint64_t nth, began;
+  std::vector<uintptr_t> stack;
+  std::vector<std::string> of_python;
+  bool is_told = false;
+};
+
 // What the threads share. Never destroyed: the program may call while it ends.
 struct State {
   std::mutex lock;
@@ -56,6 +70,7 @@ struct State {
   Modules modules;
   std::map<std::string, uint64_t> calls;                 // how many of each name there were
   std::unordered_map<std::string, std::string> kernels;  // the names of those that were launched
+  std::map<pid_t, Waiting> waiting;                      // by thread
   uint64_t lines = 0;
 };
 State& state() {
@@ -66,6 +81,7 @@ State& state() {
 // Of a thread. These need no destructors: the program may call after those of its threads have run.
 thread_local int depth = 0;                        // how deep in calls it is
 thread_local Model::Taken* in_progress = nullptr;  // what the outermost of these takes away
+thread_local uint64_t began = 0;                   // when the outermost did
 
 void end(const std::string& why) {
   if (state().records.exchange(false)) log(why + ": the recording ends here, and the program goes on");
@@ -101,7 +117,56 @@ void show_kernel(trace::Call& call, const char* kernel) {
       call.arguments[i] = {trace::Argument::text, reinterpret_cast<uint64_t>(shown_name(kernel))};
 }
 
+// Before it waits, since it may not come back.
+void note_wait(const CUpti_CallbackData& data) {
+  Waiting its = {plain(data.functionName), 0, began, frames(most_callers), trace::python_frames()};
+  State& all = state();
+  const std::lock_guard held(all.lock);
+  its.nth = ++all.calls[its.name];
+  all.waiting[gettid()] = std::move(its);
+}
+
+// Who is ended while it waits can tell nothing any more: this thread tells it before.
+void tell_waits() {
+  State& all = state();
+  const std::lock_guard held(all.lock);
+  for (auto& [thread, its] : all.waiting) {
+    if (its.is_told || !all.records || trace::microseconds() - its.began < long_wait) continue;
+    its.is_told = true;
+    std::string lines;
+    const std::string callers = all.modules.callers(its.stack, its.of_python, lines);
+    const std::string arguments = trace::object({{"call", its.name}, {"nth", its.nth}});
+    lines += trace::text_of({.number = ++all.lines,
+                             .began = its.began,
+                             .call = "wait",
+                             .nth = ++all.calls["wait"],
+                             .callers = callers.c_str(),
+                             .arguments = arguments.c_str(),
+                             .thread = thread});
+    write_lines(lines);
+  }
+}
+
+void watch_waits() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's threads
+  try {
+    std::thread([] {
+      for (; state().records; std::this_thread::sleep_for(std::chrono::microseconds(long_wait / 4))) tell_waits();
+    }).detach();
+  } catch (const std::system_error&) {
+  }  // no thread may be made: what waits is not told
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+bool is_capturing() {
+  const std::lock_guard held(state().lock);
+  return state().model.captures > 0;
+}
+
 void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUpti_CallbackData& data) {
+  const uint64_t ended = trace::microseconds();
   const int error = *static_cast<const int*>(data.functionReturnValue);
   const bool succeeded = !error;
   const std::string name = plain(data.functionName);
@@ -110,10 +175,15 @@ void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUp
   // CUPTI tells the name of a launch's kernel, and of no other function.
   const std::string given = trace::given(call, [](const void*) { return std::string(); });
   const std::string taken = succeeded ? trace::taken(call) : "{}", result = name_of(domain, error);
-  const auto stack = frames(data.symbolName ? callers_of_launch : most_callers);
-  const auto of_python = trace::python_frames();
-
   State& all = state();
+  Waiting its;
+  if (recorded.kind == RecordedCall::waits) {
+    const std::lock_guard held(all.lock);
+    if (const auto noted = all.waiting.extract(gettid())) its = std::move(noted.mapped());
+  }
+  const auto stack = its.nth ? its.stack : frames(data.symbolName ? callers_of_launch : most_callers);
+  const auto of_python = its.nth ? its.of_python : trace::python_frames();
+
   const std::lock_guard held(all.lock);
   if (!all.records) return;
   Model& model = all.model;
@@ -127,8 +197,10 @@ void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUp
   const std::string callers = all.modules.callers(stack, of_python, lines);
   const std::string changes = trace::list(std::exchange(model.changes, {}));
   lines += trace::text_of({.number = ++all.lines,
+                           .time = ended,
+                           .began = began,
                            .call = name.c_str(),
-                           .nth = ++all.calls[name],
+                           .nth = its.nth ? its.nth : ++all.calls[name],
                            .callers = callers.c_str(),
                            .device = model.device,
                            .arguments = given.c_str(),
@@ -143,7 +215,10 @@ void look(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_Callback
   const auto found = calls.find(id);
   const RecordedCall* const recorded = found == calls.end() ? nullptr : &found->second;
   if (data.callbackSite == CUPTI_API_ENTER) {
-    if (++depth > 1 || !recorded || recorded->kind != RecordedCall::takes) return;
+    if (++depth > 1 || !recorded) return;
+    began = trace::microseconds();
+    if (recorded->kind == RecordedCall::waits) note_wait(data);
+    if (recorded->kind != RecordedCall::takes) return;
     const std::lock_guard held(state().lock);
     recorded->change(state().model, data.functionParams, data.context);
     delete std::exchange(in_progress, new Model::Taken(state().model.take()));
@@ -156,7 +231,7 @@ void look(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_Callback
     const std::lock_guard held(state().lock);
     if (*static_cast<const int*>(data.functionReturnValue) == 0)
       recorded->change(state().model, data.functionParams, data.context);
-  } else if (is_outermost) {
+  } else if (is_outermost && (recorded->kind != RecordedCall::joins || is_capturing())) {
     record(*recorded, domain, data);
   }
 }
@@ -182,9 +257,11 @@ bool open(const char* path) {
                    State& its = state();
                    its.lines = 0;
                    its.calls.clear();
+                   its.waiting.clear();
                    its.lock.unlock();
                  });
   all.records = true;
+  watch_waits();
   return true;
 }
 

@@ -45,3 +45,8 @@ auto call_data(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* nam
   call_data(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_##function##version, #function, kernel, \
             function##version##_params{__VA_ARGS__}, [&] { return function(__VA_ARGS__); })
 #define RUNTIME(function, version, ...) RUNTIME_AS(function, version, nullptr, __VA_ARGS__)
+// Without arguments.
+#define BARE(domain, id, function) call_data(domain, id, #function, nullptr, 0, [&] { return function(); })
+#define DRIVER_BARE(name) BARE(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_##name, name)
+#define RUNTIME_BARE(function, version) \
+  BARE(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_##function##version, function)

@@ -199,9 +199,9 @@ class ViewTest(BrowserTest):
         cls.scratch = cls.scratch_directory()
 
     @classmethod
-    def page_of(cls, recording, name):
+    def page_of(cls, recording, name, snapshot=None):
         """The file, and the steps in it."""
-        file, found = cls.scratch / f"{name}.html", steps(recording)
+        file, found = cls.scratch / f"{name}.html", steps(recording, snapshot)
         file.write_text(page(recording, found))
         return file, found
 

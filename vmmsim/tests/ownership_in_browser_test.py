@@ -2,13 +2,15 @@
 """Who holds memory, as a browser shows it: by the lines that lead to a call, by descriptors, and after an end."""
 
 import inspect
+import pickle
 import re
 
 from playwright.sync_api import expect
 
 from vmmsim.tests.browser import ViewTest
-from vmmsim.tests.sample import BASE, MIB, Writer
+from vmmsim.tests.sample import BASE, MIB, Writer, torch_run
 from vmmsim.view.compare import page_of_two
+from vmmsim.view.snapshot import Snapshot
 
 BEST_PRACTICES = ["heading-order", "landmark-unique", "landmark-no-duplicate-main", "page-has-heading-one"]
 
@@ -91,6 +93,44 @@ class TestOwnership(ViewTest):
         self.open_row("2 × 2 MiB")
         words = [row[3].partition(",")[0] for row in self.rows("memory")[2:5]]
         assert words == ["▾ 2 × 2 MiB cuMemCreate", "#4 cuMemCreate", "#8 cuMemCreate"]
+
+    def test_blocks_of_pytorch_lie_in_its_memory(self):
+        """Of a snapshot: by the line that allocated, in the picture, and what is free in the timeline."""
+        writer, content = torch_run()
+        (self.scratch / "snapshot.pickle").write_bytes(pickle.dumps(content))
+        snapshot = Snapshot.read(self.scratch / "snapshot.pickle")
+        file, _ = self.page_of(writer.recording(), "torch", snapshot)
+        self.at("#step=13,held", file)
+        assert self.rows("torch") == [
+            ["20 MiB", "2 ×", "GPU 0", "▸ train.py:22 in train steps 7 to 12"],
+            ["8 MiB", "1 ×", "GPU 0", "train.py:20 in train 0x700100000000, step 5, awaiting free"],
+        ]
+        said = self.held()
+        assert "PyTorch's blocks, by the line that allocated: 28 MiB in 3, 8 MiB of it awaiting free" in said
+        assert "Cached and free in PyTorch's memory: 12 MiB on GPU 0, the largest piece 8 MiB." in said
+        worst = "PyTorch's free memory most scattered at step 11: 24 MiB, the largest piece 20 MiB"
+        assert worst in self.page.locator(".vmm-matters").inner_text()
+        self.button("Picture").click()
+        mapped = self.page.locator(".vmm-scroll [data-pin='r0:0:20971520']").first
+        words = "Of it PyTorch has 8 MiB live in 1 block, 8 MiB awaiting free, 4 MiB cached."
+        assert mapped.get_attribute("data-about").endswith(words)
+        assert "PyTorch's blocks" in self.page.locator(".vmm-scroll").inner_text()
+        mapped.click(position={"x": 4, "y": 4})
+        blocks = self.page.locator(".vmm-life ol").nth(1).locator("li").all_inner_texts()
+        assert blocks == [
+            "8 MiB at 0x700100000000, awaiting free since step 5 train.py:20, in train",
+            "8 MiB at 0x700100c00000 since step 7 train.py:22, in train",
+        ]
+        self.expect_accessible()
+        self.at("#step=3,held", file)
+        assert "PyTorch's snapshot tells of steps 4 to 14." in self.held()
+        self.at("#step=12,held,from6", file)
+        assert self.page.locator(".vmm-lines").nth(1).inner_text().splitlines() == [
+            "PyTorch's blocks, by the line that allocated",
+            "allocated\tfreed\tby",
+            "20 MiB in 2\t–\ttrain.py:22 in train",
+            "–\t4 MiB in 1\ttrain.py:21 in train",
+        ]
 
     def test_threads_of_a_library_are_one_row(self):
         """What several threads made for one line of the program is one row, and opens into the library's functions."""

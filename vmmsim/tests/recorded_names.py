@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT-0
-"""The calls that the recorder records."""
+"""The calls that the recorder records; or those alone that it has always recorded, as older recordings have them."""
 
 import pathlib
 import re
 
 TABLE = pathlib.Path(__file__).resolve().parents[1] / "recorder" / "calls.cc"
+NEWER = "waits", "joins"
 
 
-def recorded_names():
-    return set(re.findall(r"(?:DRIVER|RUNTIME)\w*\(\s*(?:asks|gives|takes),\s*(\w+?)(?:_v\d+)?,", TABLE.read_text()))
+def recorded_names(always=True):
+    calls = re.findall(
+        r"(?:DRIVER|RUNTIME)\w*\(\s*(asks|gives|takes|waits|joins),\s*(\w+?)(?:_v\d+)?[,)]", TABLE.read_text()
+    )
+    return {name for kind, name in calls if not (always and (kind in NEWER or "Capture" in name))}

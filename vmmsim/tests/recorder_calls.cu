@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Makes calls on simulated GPUs, and tells the recorder of each in the structures in which CUPTI would.
-//   recorder_calls calls | multicast | shared | threads | long | closed FILE | exec FILE | full | few
+//   recorder_calls calls | multicast | shared | threads | long | closed FILE | exec FILE | full | few | hang
 // VMM_RECORD names the file, as for libvmm_recorder.so.
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -183,10 +183,10 @@ static void pools() {
   DRIVER(cuMemPoolGetAttribute, made, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
   DRIVER(cuMemAllocAsync, &at, 1000, nullptr);
   DRIVER(cuMemFreeAsync, at, nullptr);
-  cuCtxSynchronize();
+  DRIVER_BARE(cuCtxSynchronize);
   DRIVER(cuMemAllocFromPoolAsync, &at, 1000, made, nullptr);
   DRIVER(cuMemFreeAsync, at, nullptr);
-  cuCtxSynchronize();
+  DRIVER_BARE(cuCtxSynchronize);
   DRIVER(cuMemPoolTrimTo, made, 0);
   DRIVER(cuMemPoolDestroy, made);
 
@@ -212,10 +212,10 @@ static void pools() {
   RUNTIME(cudaMemPoolGetAttribute, _v11020, mine, cudaMemPoolAttrReleaseThreshold, &threshold);
   RUNTIME(cudaMallocAsync, _v11020, &memory, 1000, nullptr);
   RUNTIME(cudaFreeAsync, _v11020, memory, nullptr);
-  cudaDeviceSynchronize();
+  RUNTIME_BARE(cudaDeviceSynchronize, _v3020);
   RUNTIME(cudaMallocFromPoolAsync, _v11020, &memory, 1000, mine, nullptr);
   RUNTIME(cudaFreeAsync, _v11020, memory, nullptr);
-  cudaDeviceSynchronize();
+  RUNTIME_BARE(cudaDeviceSynchronize, _v3020);
   RUNTIME(cudaMemPoolTrimTo, _v11020, mine, 0);
   RUNTIME(cudaMemPoolDestroy, _v11020, mine);
 }
@@ -245,30 +245,67 @@ static void launches(const char* name) {
 static void graphs() {
   int* data = nullptr;
   cudaMalloc(&data, sizeof *data);
-  cudaStream_t stream = nullptr;
+  void* arguments[] = {&data};
+  const void* const kernel = reinterpret_cast<const void*>(touch);
+  cudaStream_t stream = nullptr, other = nullptr;
+  cudaEvent_t event = nullptr;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t graphExec = nullptr;
   cudaStreamCreate(&stream);
-  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
-  touch<<<1, 1, 0, stream>>>(data);
-  cudaStreamEndCapture(stream, &graph);
+  cudaStreamCreate(&other);
+  cudaEventCreate(&event);
+  const auto launch = [&](cudaStream_t in) {
+    RUNTIME_AS(cudaLaunchKernel, _v7000, "_Z5touchPi", kernel, dim3(1), dim3(1), arguments, 0, in);
+  };
+  RUNTIME(cudaEventRecord, _v3020, event, stream);  // nothing is captured: not recorded
+  RUNTIME(cudaStreamBeginCapture, _v10000, stream, cudaStreamCaptureModeGlobal);
+  launch(stream);
+  RUNTIME(cudaEventRecord, _v3020, event, stream);
+  RUNTIME(cudaStreamWaitEvent, _v3020, other, event, 0);
+  launch(other);
+  DRIVER(cuEventRecord, event, other);
+  DRIVER(cuStreamWaitEvent, stream, event, 0);
+  RUNTIME(cudaStreamEndCapture, _v10000, stream, &graph);
+  launch(other);
   cudaGraphInstantiate(&graphExec, graph, 0);
   RUNTIME(cudaGraphLaunch, _v10000, graphExec, stream);
   RUNTIME(cudaGraphLaunch, _v10000, nullptr, stream);  // refused
   DRIVER(cuGraphLaunch, graphExec, stream);
-  cudaStreamSynchronize(stream);
+  RUNTIME(cudaStreamSynchronize, _v3020, stream);
   cudaGraphExecDestroy(graphExec);
   cudaGraphDestroy(graph);
+  DRIVER(cuStreamBeginCapture_v2, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  DRIVER(cuStreamEndCapture, stream, &graph);
+  cudaGraphDestroy(graph);
+  cudaEventRecord(event, other);
+  RUNTIME(cudaEventSynchronize, _v3020, event);
+  DRIVER(cuEventSynchronize, event);
+  DRIVER(cuStreamSynchronize, stream);
+  int value = 7;
+  RUNTIME(cudaMemcpy, _v3020, data, &value, sizeof value, cudaMemcpyHostToDevice);
+  DRIVER(cuMemcpyHtoD_v2, reinterpret_cast<CUdeviceptr>(data), &value, sizeof value);
+  DRIVER(cuMemcpyDtoH_v2, &value, reinterpret_cast<CUdeviceptr>(data), sizeof value);
+  cudaEventDestroy(event);
+  cudaStreamDestroy(other);
   cudaStreamDestroy(stream);
   cudaFree(data);
+}
+
+// Waits for ever for a GPU, as far as the recorder is told.
+static void hang() {
+  call_data(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020, "cudaDeviceSynchronize",
+            nullptr, 0, [] {
+              pause();
+              return cudaSuccess;
+            });
 }
 
 // A call that the runtime makes in one of its own, recorded or not, is not the program's.
 static void nested() {
   void* memory = nullptr;
   CUdeviceptr inner = 0;
-  call_data(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_v3020, "cudaMemcpy", nullptr,
-            cudaMemcpy_v3020_params{}, [&] {
+  call_data(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020, "cudaMemcpyAsync", nullptr,
+            cudaMemcpyAsync_v3020_params{}, [&] {
               return call_data(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2, "cuMemAlloc_v2",
                                nullptr, cuMemAlloc_v2_params{&inner, 64}, [] { return CUDA_SUCCESS; });
             });
@@ -413,6 +450,9 @@ int main(int, char** arguments) {
       }
     for (auto& thread : all) thread.join();
     while (wait(nullptr) > 0) continue;
+  } else if (what == "hang") {
+    RUNTIME_BARE(cudaDeviceSynchronize, _v3020);  // which comes back
+    hang();
   } else {
     allocate_often(2);  // "full", "few"
   }

@@ -12,11 +12,13 @@ import re
 import shutil
 import subprocess
 import threading
+import time
 
 import pytest
 
 from vmmsim.built import BUILT
 from vmmsim.tests.recorded_names import recorded_names
+from vmmsim.trace import captures
 from vmmsim.trace.line import KEYS
 from vmmsim.trace.recording import Recording
 from vmmsim.view.frames import steps
@@ -76,14 +78,15 @@ def known(line):
 def test_the_lines_are_those_of_the_simulator(what, tmp_path):
     recording, trace = tmp_path / "recording", tmp_path / "trace"
     assert run(what, recording, trace=trace) == []
-    lines, names = calls_of(recording), recorded_names()
+    lines, names = calls_of(recording), recorded_names(always=False)
     # Of the program's own process, without what it asks for beside these calls.
     pids = {line["pid"] for line in lines}
     traced = [json.loads(line) for line in trace.read_text().splitlines()]
     traced = [line for line in traced if line["call"] in names and line["pid"] in pids]
     expected = iter(traced)
     for line in lines:
-        assert [key for key in line if key != "version"] == list(KEYS)
+        assert [key for key in line if key not in ("began", "version")] == list(KEYS)
+        assert line["time"] - 1e6 < line["began"] <= line["time"]
         this = next((it for it in expected if it["call"] == line["call"]), None)
         assert this, f"the simulator traces no such call here: {line}"
         nth = {"nth": 0} if what == "calls" and line["call"] in ("cudaMalloc", "cudaFree") else {}
@@ -94,6 +97,11 @@ def test_the_lines_are_those_of_the_simulator(what, tmp_path):
     for times in ([line["time"] for line in these] for these in (lines, traced)):
         assert times == sorted(times)
         assert 0 < times[-1] - times[0] < 60e6
+    if what == "calls":  # of three launches in streams two are captured, and one comes after that
+        captured = captures.captured(lines)
+        streams = [number in captured for number, line in enumerate(lines, 1) if line["call"] == "cudaLaunchKernel"]
+        assert streams[-3:] == [True, True, False]
+        assert "cudaEventRecord" not in {line["call"] for line in lines[: min(captured) - 1]}
     orders = [change["order"] for line in lines for change in line["changes"]]
     assert orders == sorted(set(orders))
     expect_imports_of_exports(lines)
@@ -117,6 +125,27 @@ def expect_imports_of_exports(lines):
             imports += 1
             assert exported.get(change["identity"]) == {change["record"]}
     assert imports or not exported, "what is exported is imported"
+
+
+def test_a_call_that_never_ends_is_told_before_its_end(tmp_path):
+    """Whatever ends the process. One that has come back is not told to wait."""
+    recording = tmp_path / "hang"
+    command = [VMMSIM, "--gpus", "2", PROGRAM, "hang"]
+    with subprocess.Popen(command, env=os.environ | {"VMM_RECORD": str(recording)}) as process:
+        deadline = time.monotonic() + 60
+        while not (recording.exists() and '"call":"wait"' in recording.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.kill()
+    recording = Recording.read(recording)
+    assert [line["call"] for line in recording.lines] == ["cudaDeviceSynchronize", "wait"]
+    wait = recording.lines[-1]
+    assert wait["arguments"] == {"call": "cudaDeviceSynchronize", "nth": 2}
+    assert (wait["thread"], wait["number"]) == (wait["pid"], 2)
+    assert wait["callers"][0].startswith("recorder_calls+")
+    assert wait["time"] - wait["began"] >= 1e6
+    found = steps(recording)
+    assert found.overview.opens_at() == 2
+    assert "cudaDeviceSynchronize waits for work of a GPU and has not ended" in found[-1].words
 
 
 def test_a_full_disk_ends_the_recording_and_not_the_program():

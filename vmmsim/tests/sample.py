@@ -295,6 +295,64 @@ def timed(count, apart):
     return writer
 
 
+def torch_run():
+    """A recording of PyTorch with an expandable segment, and the snapshot that it has at its end.
+
+    Into 20 MiB come A of 8 MiB, B of 4 and C of 8; B is freed, 20 MiB more are mapped, D of 12 MiB comes into them, and
+    at last A is freed, for which another stream has still work. A millisecond lies between two calls."""
+    writer, events = Writer(), []
+    at, stacks = (
+        BASE + 4096 * MIB,
+        {"filename": "/home/me/lib/python3.12/site-packages/torch/nn.py", "line": 9, "name": "empty"},
+    )
+
+    def happens(action, offset, size, line=0):
+        frames = [stacks, {"filename": "/home/me/train.py", "line": line, "name": "train"}] if line else []
+        event = {"action": action, "addr": at + offset * MIB, "size": size * MIB, "stream": 0, "frames": frames}
+        events.append({**event, "time_us": 1_700_000_000_000_000 + 1000 * len(writer.lines) + 10 + len(events)})
+
+    def grow(offset):
+        handle = writer.back(at + offset * MIB, 20 * MIB)
+        writer.access([(at + offset * MIB, 20 * MIB)])
+        happens("segment_map", offset, 20)
+        return handle
+
+    writer.reserve(at, 1024 * MIB)
+    grow(0)
+    for offset, size, line in (0, 8, 20), (8, 4, 21), (12, 8, 22):
+        happens("alloc", offset, size, line)
+        writer.launch()
+    happens("free_requested", 8, 4)
+    happens("free_completed", 8, 4, 21)
+    writer.launch()
+    grow(20)
+    happens("alloc", 20, 12, 22)
+    writer.launch()
+    happens("free_requested", 0, 8)
+    writer.launch()
+    happens("snapshot", 0, 0)
+    writer.launch()
+    for number, line in enumerate(writer.lines, 1):
+        line["time"] = 5_000_000 + 1000 * number
+    states = (
+        (8, "active_awaiting_free", 20),
+        (4, "inactive", 0),
+        (8, "active_allocated", 22),
+        (12, "active_allocated", 22),
+    )
+    blocks = [
+        {
+            "size": size * MIB,
+            "requested_size": size * MIB,
+            "state": state,
+            "frames": events[1]["frames"] if line else [],
+        }
+        for size, state, line in (*states, (8, "inactive", 0))
+    ]
+    segment = {"device": 0, "address": at, "total_size": 40 * MIB, "is_expandable": True, "blocks": blocks}
+    return writer, {"segments": [segment], "device_traces": [events, []], "allocator_settings": {}}
+
+
 def segments(count, calls):
     """Like an allocator with expandable segments: several hundred of them, and most calls change nothing."""
     writer = Writer()

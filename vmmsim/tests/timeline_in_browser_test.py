@@ -3,6 +3,8 @@
 
 import re
 
+import pytest
+
 from vmmsim.tests import sample
 from vmmsim.tests.browser import ViewTest
 from vmmsim.tests.sample import MIB
@@ -143,6 +145,84 @@ class TestTimeline(ViewTest):
         assert caption.inner_text().startswith("cudaMalloc allocates")
         self.page.keyboard.press("ArrowRight")
         assert self.page.locator(".vmm-range").bounding_box()["width"] < 1
+
+    def test_a_range_by_keyboard_and_its_lines(self):
+        """What each line has made, freed, mapped and unmapped; the picture marks all of it, and the address has it."""
+        writer = sample.Writer(sources={"a.cu": "\n" * 20})
+        writer.reserve(sample.BASE, 8 * MIB)
+        handles = [writer.back(sample.BASE + 2 * nth * MIB, 2 * MIB) for nth in range(2)]  # steps 2 to 5
+        writer.allocate(0x1000, MIB)
+        writer.unmap(sample.BASE, 2 * MIB)
+        writer.release(handles[0])
+        lines = {2: 4, 3: 5, 4: 4, 5: 5}
+        writer.called_at(lambda number: ("a.cu", lines.get(number, number), "main"))
+        file = self.page_of(writer.recording(), "lines")[0]
+        caption, lines = self.page.locator(".vmm-caption"), self.page.locator(".vmm-lines tr")
+        for target in "document.body", "document.querySelector('.vmm-timeline input')":
+            self.at("#step=2", file)
+            self.page.evaluate(f"{target}.focus()")
+            for key, wanted in ("ArrowRight", (2, 3)), ("End", (2, 8)), ("ArrowLeft", (2, 7)), ("Home", (1, 2)):
+                self.page.keyboard.press(f"Shift+{key}")
+                assert caption.inner_text().startswith("From step {} to step {}: ".format(*wanted))
+            self.page.keyboard.press("ArrowRight")
+            assert caption.inner_text().startswith("cuMemCreate allocates")
+        self.at("#step=4", file)
+        self.page.keyboard.press("Shift+End")
+        assert "made or changed in these steps" in self.page.locator(".vmm-scroll").inner_text()
+        assert self.page.locator(".vmm-scroll .vmm-gone").count() > 1
+        self.button("What changed, by line").click()
+        assert [row.inner_text().split("\t") for row in lines.all()] == [
+            ["allocated", "freed", "mapped", "unmapped", "by"],
+            ["–", "–", "2 MiB in 1", "–", "a.cu:5 in main"],
+            ["–", "–", "–", "2 MiB in 1", "a.cu:7 in main"],
+            ["–", "2 MiB in 1", "–", "–", "a.cu:8 in main"],
+            ["1 MiB in 1", "–", "–", "–", "a.cu:6 in main"],
+        ]
+        self.expect_accessible()
+        self.page.wait_for_url("**#step=8,held,from4")
+        self.at("#step=8,held,from4", file)
+        assert lines.count() == 5
+        lines.get_by_role("link", name="1 MiB").click()
+        assert self.step() == 6
+        assert self.button("Who holds it").is_visible(), "it is a step again"
+
+    def test_how_long_calls_took(self):
+        """Of recordings that tell it, and no pause is taken for it: 8 calls of 10 µs, one of 300, 100 µs apart."""
+        writer = sample.timed(10, 100)
+        for number, line in enumerate(writer.lines):
+            line["time"] += 300 * (number >= 5)
+            line["began"] = line["time"] - (300 if number == 5 else 10)
+        self.at("#step=6,t", self.page_of(writer.recording(), "took")[0])
+        number, tip = self.page.locator(".vmm-number"), self.page.locator(".vmm-timeline .vmm-tip")
+        assert number.inner_text() == "step 6 of 9 at 800 µs, took 300 µs, 400 µs after 5"
+        self.page.mouse.move(*self.place(450 / 1101))
+        assert tip.inner_text().startswith(
+            "no call for 100 µs, then step 6; before, step 5 of 9 at 400 µs, took 10 µs"
+        )
+        self.page.mouse.move(*self.place(700 / 1101))
+        assert tip.inner_text().startswith("within step 6, cuMemCreate; before, step 5")
+        path = self.page.locator(".vmm-calls-made").get_attribute("d")
+        widths = [int(width) for width in re.findall(r"h(\d+)v", path)]
+        assert max(widths) == pytest.approx(1500 * 300 / 1101, abs=2)
+        assert sorted(widths)[-2] < 20
+
+    def test_holes_are_seen_since_when(self):
+        writer = sample.Writer()
+        writer.reserve(sample.BASE, 64 * MIB)
+        for at in 0, 2, 4, 10:
+            writer.back(sample.BASE + at * MIB, 2 * MIB)
+        writer.unmap(sample.BASE + 2 * MIB, 2 * MIB)
+        self.at("#step=9", self.page_of(writer.recording(), "holes")[0])
+        row = self.page.locator(".vmm-pieces")
+        assert row.locator("> span").inner_text() == "holes\n4 MiB"
+        for kind, path in ("scattered", "M0 1000H8V333H9V0H10V1000z"), ("largest", "M0 1000H8V333H10V1000z"):
+            assert row.locator(f"path.vmm-{kind}").get_attribute("d") == path
+        worst = "holes between mappings most scattered at step 10: 6 MiB, the largest piece 4 MiB"
+        assert worst in self.page.locator(".vmm-matters").inner_text()
+        assert "the largest free piece" in self.page.locator(".vmm-legend").inner_text()
+        self.page.keyboard.press("ArrowRight")
+        assert row.locator("small").inner_text() == "6 MiB, largest 4 MiB"
+        self.expect_accessible()
 
     def test_two_runs_have_one_scale(self):
         """One scale of memory and of calls, and the peaks one above the other; what is looked at is so in both."""

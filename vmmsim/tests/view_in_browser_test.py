@@ -72,7 +72,7 @@ class TestViews(ViewTest):
         self.at()
         for key, wanted in (
             *(("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("End", self.last), ("Home", 1)),
-            *(("n", 2), ("n", 3), ("p", 2), ("r", 9), ("n", 10), ("R", 9), ("Shift+ArrowRight", 9), ("Control+n", 9)),
+            *(("n", 2), ("n", 3), ("p", 2), ("r", 9), ("n", 10), ("R", 9), ("Control+n", 9)),
         ):
             self.page.keyboard.press(key)
             self.expect_step(wanted)
@@ -213,12 +213,31 @@ class TestViews(ViewTest):
         self.page.evaluate("location.hash = '#step=5'")
         self.page.wait_for_function("document.querySelector('.vmm-number').textContent.startsWith('step 5 ')")
 
+    def test_the_link_to_a_step_is_copied(self):
+        """By the button or by a key, of what is shown; and it opens just that."""
+        self.at("#step=4")
+        self.page.keyboard.press("ArrowRight")
+        link = self.file.as_uri() + "#step=5"
+        assert self.copy(self.button("Copy link")) == link
+        assert self.button("Link copied").is_visible()
+        self.page.keyboard.press("ArrowRight")
+        self.page.keyboard.press("Shift+ArrowRight")
+        assert self.button("Copy link").is_visible()
+        self.page.keyboard.press("c")
+        self.button("Link copied").wait_for()
+        assert self.page.evaluate("navigator.clipboard.readText()") == link.replace("step=5", "step=7,from6")
+        self.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(Error()); }")
+        self.page.keyboard.press("Home")
+        self.button("Copy link").click()
+        self.page.get_by_text(f"The link: {self.file.as_uri()}#step=1").wait_for()
+
     def test_it_works_inside_another_page(self):
-        """As in a notebook: there is no address to write a step into."""
+        """As in a notebook: there is no address to write a step into, and no link to copy."""
         text = html.escape(self.file.read_text())
         self.page.set_content(f'<html lang="en"><iframe srcdoc="{text}" width="1200" height="900"></iframe>')
         frame = self.page.frame_locator("iframe")
         frame.get_by_role("button", name="Forward", exact=True).click()
+        assert not frame.get_by_role("button", name="Copy link").is_visible()
         for number in (7, 2):
             frame.locator(f".vmm-list [data-number='{number}']").click()
             frame.get_by_text(f"step {number} of {self.last}").wait_for()

@@ -10,6 +10,7 @@ import gzip
 import json
 import os
 import pathlib
+import pickle
 import pty
 import re
 import signal
@@ -270,6 +271,21 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             self.html(name)
         self.view("--record", "sorted.jsonl", self.script())
 
+    def test_a_snapshot_of_pytorch_stands_beside_its_recording(self):
+        """Or one line says what is wrong, and no view is made."""
+        writer, content = sample.torch_run()
+        file = writer.write(self.place / "train.jsonl")
+        (self.place / "it.pickle").write_bytes(pickle.dumps(content))
+        (self.place / "none.pickle").write_text("text\n")
+        for name, words in ("none.pickle", "is no snapshot of PyTorch"), ("gone", "cannot be read: No such file"):
+            errors = self.view("--snapshot", name, file, status=1).err
+            assert errors.startswith(f"view: {name} {words}") and len(errors.splitlines()) == 1
+            assert not (self.place / "train.html").exists()
+        self.view("--snapshot", "it.pickle", file)
+        assert len(sample.data_of(self.place / "train.html")["torch"]["blocks"]) == 4
+        self.view("--svg", "--step", "13", "--snapshot", "it.pickle", file)
+        assert "vmm-live" in (self.place / "train.svg").read_text()
+
     def test_a_step_becomes_a_picture(self):
         """The same drawing as in the view, and by default of the first refusal."""
         file = sample.short().write(self.place / "short.jsonl")
@@ -357,6 +373,8 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             (["--real", "--gpus", "1", program], "--gpus is of simulated GPUs"),
             (["--record", "x", "--output", "y", program], "--record only records"),
             (["--record", "x", "--open", program], "--record only records"),
+            (["--record", "x", "--snapshot", "y", program], "--snapshot goes with a view"),
+            (["--snapshot", "y", file.name, file.name], "--snapshot is of one run"),
             (["--record", "", program], "--record: name a file"),
             (["--output", "x/", program], "--output: name a file"),
             (["no-such-program"], "there is no program no-such-program on the PATH"),

@@ -38,6 +38,7 @@ uint64_t microseconds();  // of the clock that all processes of a host share, an
 struct Line {
   uint64_t number;
   uint64_t time = microseconds();
+  uint64_t began = 0;  // 0: not known
   const char* call;
   uint64_t nth;
   const char* callers = R"(["unknown"])";
@@ -49,6 +50,7 @@ struct Line {
   const char* explanation = R"("")";
   const char* fault = "";  // none
   pid_t process = 0;       // that it is of; 0: the one that writes it
+  pid_t thread = 0;        // the same
 };
 
 // Of the thread that asks: as much of the line and its end as fits, and a zero. Returns the size of the whole without

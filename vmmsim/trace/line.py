@@ -7,7 +7,7 @@ import re
 
 SCHEMA = json.loads((pathlib.Path(__file__).parent / "schema.json").read_text())
 TYPES = {"integer": int, "string": str, "array": list, "object": dict}
-EXTRA = "fault", "version"  # of some lines
+EXTRA = "began", "fault", "version"  # of some lines
 KEYS = {key: TYPES[its["type"]] for key, its in SCHEMA["properties"].items() if key not in EXTRA}  # in their order
 MAY_LACK = KEYS.keys() - set(SCHEMA["required"])  # as older recordings do
 VERSION = SCHEMA["properties"]["version"]["maximum"]
@@ -70,6 +70,8 @@ def validate_call(line: dict) -> str:
         value = line.get(key, kind())
         if not isinstance(value, kind) or isinstance(value, bool):
             return f"{key} as {IN_WORDS[kind]}"
+    if type(line.get("began", 0)) is not int:
+        return "began as a number"
     if not is_version(line.get("version", 1)):
         return "the version as a number from 1"
     if not all(isinstance(caller, str) for caller in line["callers"]):

@@ -219,6 +219,12 @@ class Recording:
         first = next((time for time in known if time), 0)
         return [max(0, time - first) for time in known]
 
+    def took(self) -> "list[int | None] | None":
+        """Of each call, the microseconds from its beginning to its end. None: none tells when it began."""
+        if not any("began" in line for line in self.lines):
+            return None
+        return [line["time"] - line["began"] if "began" in line and "time" in line else None for line in self.lines]
+
     def places(self, line: dict) -> list[tuple[str, int, str]]:
         """All that is known of where a call was made, the innermost first: [(file, line, function), ...].
 

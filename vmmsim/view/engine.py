@@ -9,7 +9,7 @@ import json
 import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent / "js"
-DRAWING = "parts lifetimes scene layout drawing arrows aggregator rows sharing tooltips draw".split()
+DRAWING = "parts torch lifetimes scene layout drawing arrows aggregator rows sharing tooltips draw".split()
 MAIN = """
 function pictures(text) {
   const { data, asked } = JSON.parse(text), lives = new Lifetimes(data);

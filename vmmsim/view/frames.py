@@ -23,13 +23,17 @@ from vmmsim.view.lifetimes import Lifetimes
 from vmmsim.view.naming import variable
 from vmmsim.view.overview import Overview, is_launch, lanes
 from vmmsim.view.owners import Owners
+from vmmsim.view.pieces import holes, worst
 from vmmsim.view.refusals import answered, lacking
+from vmmsim.view.snapshot import Blocks, Snapshot
 from vmmsim.view.words import WAIT, Asked, is_refused, kernels_of
 
 # Advice of --explain that is of no use to a kernel which was launched when the memory was still mapped.
 TOO_LATE = re.compile(
     r": map memory \(cuMemMap\) and open it to .*? \(cuMemSetAccess\)|: use it before that, not after"
 )
+
+HOLES, FREE = "holes between mappings", "PyTorch's free memory"  # what lies in pieces
 
 
 @dataclasses.dataclass
@@ -56,7 +60,7 @@ class Step:
 class Steps(list):
     """One Step for each call, and what is to be said of all of them."""
 
-    def __init__(self, recording):
+    def __init__(self, recording, snapshot=None):
         super().__init__()
         self.recording, lines = recording, recording.lines
         self.captured = captures.captured(lines)
@@ -86,6 +90,15 @@ class Steps(list):
         self.overview.lanes, self.overview.left = lanes(self.lives, self.devices), self.lives.left()
         if not recording.is_cut and not recording.about.get("status"):  # else it had no time to give it back
             self.overview.leaked = self.lives.leaked()
+        self.blocks = Blocks(snapshot, self) if snapshot else None
+        self.overview.pieces = self.pieces()
+
+    def pieces(self):
+        """[(of what, GPU or -1, changes as pieces.py has them)...], of what is ever in pieces."""
+        of_blocks = self.blocks.pieces.items() if self.blocks else ()
+        between = holes(self.lives)
+        has_several = worst(between)[2] > 0  # else something is unmapped from its beginning on
+        return [(HOLES, -1, between)] * has_several + [(FREE, gpu, changes) for gpu, changes in of_blocks]
 
     def step(self, number, line):
         since = self.machine.since()
@@ -193,9 +206,9 @@ def is_bad_end(line):
     return line["call"] == "wait" or (line["call"] == "vanished" and bool(line["arguments"].get("signal")))
 
 
-def steps(recording: Recording) -> Steps:
-    """One Step for each call of the recording."""
-    return Steps(recording)
+def steps(recording: Recording, snapshot: Snapshot | None = None) -> Steps:
+    """One Step for each call of the recording; the snapshot is PyTorch's, of the same run."""
+    return Steps(recording, snapshot)
 
 
 def notes(recording):

@@ -15,6 +15,7 @@ import typing
 
 from vmmsim.processes import signal_name
 from vmmsim.trace.line import ENDS
+from vmmsim.view.pieces import worst
 from vmmsim.view.sizes import OPENED, plural, size_text, sizes_text
 from vmmsim.view.words import alike, is_fault, is_refused
 
@@ -72,6 +73,7 @@ class Overview:
     lanes: dict = {}  # as lanes() has them
     left: tuple = {}, {}  # as lives.left() has it
     leaked = 0  # as lives.leaked() has it
+    pieces: list = []  # as Steps.pieces() has them
 
     def __init__(self, recording, answered, captured):
         lines = list(enumerate(recording.lines, 1))
@@ -195,6 +197,12 @@ def matters(overview, key):
         if numbers:
             its = at_step(key, numbers, *nouns)
             parts.append(f'<span class="vmm-bad">{its}</span>' if is_bad else its)
+    for what, gpu, changes in overview.pieces:
+        step, largest, others = worst(changes)
+        if others:
+            of = f"GPU {gpu}: " * (gpu >= 0 and len(peaks) > 1)
+            pieces = f"{size_text(largest + others)}, the largest piece {size_text(largest)}"
+            parts.append(f"{of}{what} most scattered {link(key, step, f'at step {step}')}: {pieces}")
     sizes, others = overview.left
     if left := sizes_text(sizes, len(peaks)) or ", ".join(plural(count, noun) for noun, count in others.items()):
         leaked = f" ({size_text(overview.leaked)} mapped nowhere)" if overview.leaked else ""

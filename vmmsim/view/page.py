@@ -28,7 +28,16 @@ from vmmsim.view.sizes import plural
 from vmmsim.view.style import style_of_pages
 
 HERE = pathlib.Path(__file__).resolve().parent
-SCRIPTS = *DRAWING, "ownership", "picture", "source", "list", "timeline", "view"  # those first that others use
+SCRIPTS = (
+    *DRAWING,
+    "ownership",
+    "comparison",
+    "picture",
+    "source",
+    "list",
+    "timeline",
+    "view",
+)  # those first that others use
 LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
 COLUMNS = [field.name for field in dataclasses.fields(Step) if field.name != "number"]
 FIRST = re.compile(r"cuMemAddressReserve|cuMemCreate|cuMemImport|cuMulticastCreate")  # where a view in the book opens
@@ -51,6 +60,7 @@ PAGE = """<!doctype html>
 """
 NO_TIMES = "; the times are the simulator's, not a GPU's"
 NO_COPIES = "; copies are not recorded"  # by the recorder, which alone tells of modules
+NO_LATE_COPIES = "; asynchronous copies are not recorded"  # by one that tells how long a call took
 META = """<meta name="generator" content="vmmsim">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
 script-src 'sha256-{hash}'">"""
@@ -118,7 +128,8 @@ def about(recording):
     if count < len(recording.lines):
         calls = f"{plural(len(recording.lines), 'step')}, {count:,} of them calls{whose}"
     where = recording.about.get("where", "")
-    more = NO_COPIES * bool(recording.modules) + NO_TIMES * ("simulated" in where and bool(recording.times()))
+    copies = NO_LATE_COPIES if recording.took() else NO_COPIES
+    more = copies * bool(recording.modules) + NO_TIMES * ("simulated" in where and bool(recording.times()))
     facts = ", ".join(filter(None, [where, calls + more]))
     command = " ".join(map(str, recording.about.get("command", []))) or "a recording"
     return f"<code>{html.escape(command)}</code>: {html.escape(facts)}."
@@ -139,7 +150,9 @@ def packed(recording, steps):
         **drawn(steps),
         "processes": len({step.process for step in steps}),
         "lanes": [[device, [[step, *held] for step, held in its]] for device, its in steps.overview.shown().items()],
+        "pieces": steps.overview.pieces,
         "times": recording.times(),
+        "took": recording.took(),
         "sources": {name: recording.source(name) for name in sorted(sources)},
         "columns": {**columns, "owner": [owners[step.owner] for step in steps]},
         "frames_of_code": list(steps.callers.numbers),
@@ -159,4 +172,5 @@ def drawn(steps):
         "names_of_processes": list(steps.drawn.values()),
         "faults": steps.faults,
         "spoken": steps.spoken,
+        **({"torch": steps.blocks.packed()} if steps.blocks else {}),
     }

@@ -55,6 +55,7 @@ RULES = {
     ".vmm-arrow.vmm-new": f"stroke: {GOOD}; stroke-width: 3",
     ".vmm-arrow.vmm-gone": f"stroke: {BAD}",
     ".vmm-hatch": f"fill: none; stroke: {INK}; stroke-width: 1; stroke-opacity: .5; pointer-events: none",
+    ".vmm-live": f"fill: none; stroke: {INK}; stroke-width: 3; pointer-events: none",
     ".vmm-track": "fill: none; stroke: var(--vmm-dim); stroke-width: 1",
     ".vmm-true": f"fill: none; stroke: {INK}; stroke-width: 4",
     ".vmm-true.vmm-gone": f"stroke: {BAD}; stroke-width: 4; stroke-dasharray: none",

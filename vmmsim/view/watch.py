@@ -27,6 +27,7 @@ from vmmsim.view.frames import steps
 from vmmsim.view.page import LAUNCHERS, calls_of, page
 from vmmsim.view.pictures import picture_of_steps
 from vmmsim.view.sizes import plural, size_text
+from vmmsim.view.snapshot import Snapshot
 from vmmsim.view.words import is_fault, is_refused
 
 # Of a view, or of a picture. The name was the latter until 0.1.
@@ -66,7 +67,8 @@ def parser_of(the_tool, machines):
         f"  {name} --real python3 train.py           any program, on this machine's GPUs\n"
         f"  {name} --real --record run.jsonl ./my_program    on one machine,\n"
         f"  {name} run.jsonl                                 and on another\n"
-        f"  {name} before.jsonl after.jsonl                  two runs, one above the other\n\n"
+        f"  {name} before.jsonl after.jsonl                  two runs, one above the other\n"
+        f"  {name} --snapshot snapshot.pickle run.jsonl      with the blocks of PyTorch's allocator\n\n"
         "Options stand before the program; what follows it is the program's. What the program prints comes through.\n"
         f"A program that fails or is interrupted is shown up to there. {the_tool.pages} has more.\n\n"
         "exit status: the program's, 128 + N if signal N ended it; 1 if there is no view, 2 bad arguments",
@@ -79,6 +81,7 @@ def parser_of(the_tool, machines):
     parser.add_argument("--real", action="store_true", help="run on this machine's GPUs, recorded through CUPTI")
     parser.add_argument("--record", metavar="FILE", help="only record, into this file")
     parser.add_argument("-o", "--output", metavar="FILE", help="the HTML file (default: PROGRAM.html, where you are)")
+    parser.add_argument("--snapshot", metavar="FILE", help="PyTorch's own (_dump_snapshot) of the same run: its blocks")
     parser.add_argument("--svg", action="store_true", help="only the picture of a step, as an SVG file")
     parser.add_argument("--step", metavar="N", type=step_numbers, help="which; 20-24: what all these changed")
     parser.add_argument("--title", metavar="TEXT", help="above a picture, with the calls that changed something")
@@ -106,6 +109,8 @@ def arguments(words, the_tool):
         parser.error(f"--{given.of_machine[0]} is of simulated GPUs: leave it or --real out")
     if given.record is not None and (given.output is not None or given.open):
         parser.error(f"--record only records: draw it afterwards with {the_tool.name} FILE")
+    if given.record is not None and given.snapshot is not None:
+        parser.error("--snapshot goes with a view, and --record only records: give it when you draw the recording")
     if not given.svg and (given.step or given.title or given.width):
         parser.error("--step, --title and --width are of a picture: give --svg too")
     for name in ("record", "output"):
@@ -115,6 +120,8 @@ def arguments(words, the_tool):
     given.recordings = recordings_of(given)
     if given.recordings and (given.of_machine or given.real or given.record is not None):
         parser.error(f"{given.command[0]} is a recording and no program: only --output and --open go with it")
+    if len(given.recordings) > 1 and given.snapshot is not None:
+        parser.error("--snapshot is of one run: leave it or a recording out")
     return given
 
 
@@ -298,7 +305,8 @@ def is_view(path):
 
 
 def text_of(recordings, given):
-    runs = [(recording, steps(recording)) for recording in recordings]
+    snapshot = Snapshot.read(given.snapshot) if given and given.snapshot is not None else None
+    runs = [(recording, steps(recording, snapshot)) for recording in recordings]
     if not (given and given.svg):
         for sentence in differences(runs) if len(runs) > 1 else ():
             say(sentence)

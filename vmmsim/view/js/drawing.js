@@ -127,8 +127,17 @@ class Drawing {
     const about = this.tooltips?.part(part, region);
     this.rect(part.x + 2, top + 4, part.width - 4, height, fill_of(box), part.status, about);
     this.hatch(part.x + 2, top + 4, part.width - 4, height, part.memory);
+    this.live(part, region, top + height + 2);
     this.text(part.middle, top + label, part.label(), text_kind(part.status));
     if (tag) this.text(part.middle, top + tag, tag_of(part.ranges, part.width - 6), "vmm-small");
+  }
+  // To scale, what PyTorch's blocks take of it.
+  live({ x, width, offset, end, size, status }, { process, base, others }, y) {
+    const its = others.length || status == GONE ? null
+      : this.scene.lives.torch.within(process, base + offset, base + end, this.scene.to);
+    if (!its?.length) return;
+    const to_scale = { x: x + 2 - INSET, width: width - 4 + 2 * INSET, size };
+    this.bar("vmm-live", y, bar_of(to_scale, its.map(([from, to]) => [from - base - offset, to - base - offset])));
   }
   bar(kind, y, parts) {
     const path = parts.map(([x, to]) => `M${x.toFixed(1)} ${Math.round(y)} H${to.toFixed(1)}`);
@@ -176,10 +185,11 @@ class Drawing {
     return { elements: this.elements, height: Math.round(y + MARGIN), width: this.width };
   }
   legend(y) {
-    const { kinds } = this, swatch = (x, y, status) => this.rect(x + 2, y + 2, 22, 14, "vmm-box", status);
+    const { kinds, scene: { from, to } } = this, when = to - from > 1 && !this.title ? "these steps" : "this step";
+    const swatch = (x, y, status) => this.rect(x + 2, y + 2, 22, 14, "vmm-box", status);
     const all = [
-      ["vmm-new", "made or changed in this step", (x, y) => swatch(x, y, NEW)],
-      ["vmm-gone", "taken away in this step", (x, y) => swatch(x, y, GONE)],
+      ["vmm-new", `made or changed in ${when}`, (x, y) => swatch(x, y, NEW)],
+      ["vmm-gone", `taken away in ${when}`, (x, y) => swatch(x, y, GONE)],
       ["vmm-fault", "the access that is a fault", (x, y) => this.path(`M${x + 13} ${y + 16} l-6 -11 h12 z`,
         "vmm-fault-at")],
       [!this.title && "vmm-unmapped", "created, not mapped", (x, y) => this.rect(x + 2, y + 2, 22, 14,
@@ -187,6 +197,10 @@ class Drawing {
       ["vmm-hatch", "imported, source not known", (x, y) => {
         swatch(x, y, KEPT);
         this.path(diagonals(x + 2, y + 2, 22, 14), "vmm-hatch");
+      }],
+      ["vmm-live", "PyTorch's blocks", (x, y) => {
+        swatch(x, y, KEPT);
+        this.bar("vmm-live", y + 14, [[x + 4, x + 15]]);
       }],
       ["vmm-track", "mapped, to scale", (x, y) => {
         this.bar("vmm-track", y + 9, [[x + 2, x + 24]]);

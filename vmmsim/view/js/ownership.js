@@ -4,7 +4,7 @@
 // What a process had not given back when it ended is listed in all steps after that, so the last step has all that was
 // left. At last, who may use whose memory.
 const held_kinds = {
-  memory: "VMM memory", ordinary: "By cudaMalloc and the like", managed: "Managed memory",
+  memory: "VMM memory", torch: "PyTorch's blocks, by the line that allocated", ordinary: "By cudaMalloc and the like", managed: "Managed memory",
   opened: "Another process's by cudaMalloc, opened here", objects: "Multicast objects",
   handles: "Handles not released", descriptors: "Open descriptors", mappings: "Mappings", reservations: "Reservations",
   modules: "For __device__ variables: goes with the program" };
@@ -16,7 +16,8 @@ const of_requests = "By the line that requested it of CUDA. An allocator, such a
 
 class Ownership {
   constructor(data, key, at) {
-    Object.assign(this, { data, key, at, steps: data.steps });
+    const heading = document.querySelector("body.vmm-alone, body.vmm-two") ? "h2" : "h3";  // or in a page of the book
+    Object.assign(this, { data, key, at, heading, steps: data.steps });
   }
 
   // Each thing with the step that made it; `ended` is the step in which its process left it.
@@ -32,6 +33,9 @@ class Ownership {
     for (const [, size, device, born, died, kind] of blocks)
       if (kind != OF_MODULE) yield* this.thing(kinds_of_block[kind], size, device, born, died);
       else if (!died || died > this.at) yield* this.thing("modules", size, device, born, 0);
+    for (const [device, address, size, born, awaits, died, stack] of this.data.torch.at(this.at))
+      yield { kind: "torch", size, device, born: born || this.data.torch.begin, ended: 0, died, stack, name: hex(address),
+        is_idle: awaits && awaits <= this.at, mapped: 0, held_by: "" };
     const device_of = (nth) => memory[nth - 1]?.[1] ?? -1;
     for (const [, nth, born, died] of handles) yield* this.thing("handles", 0, device_of(nth), born, died, `#${nth}`);
     for (const [, nth, fd, born, died] of descriptors)
@@ -61,12 +65,12 @@ class Ownership {
   parts() {
     const groups = grouped(this.things(), ({ ended }) => ended).sort(([one], [other]) => one - other);
     if (!groups.some(([ended]) => !ended) && (this.at < this.steps.length || !groups.length)) groups.unshift([0, []]);
-    const heading = document.querySelector("body.vmm-alone, body.vmm-two") ? "h2" : "h3";  // or in a page of the book
     const uses = tables_of_uses(this.data, this.at), words = "Who may use whose memory, in how many allocations";
+    const none = this.data.torch.tells(this.at) ? [] : this.words_of_torch();
     const first = groups.find(([, things]) => things.some(({ kind }) => is_memory(kind)));
-    return [...groups.flatMap((group) => [make(heading, {}, this.title(group[0])),
-      ...group == first ? [make("p", {}, of_requests)] : [],
-      ...group[1].length ? this.tables(group[1]) : [make("p", {}, "Nothing.")]]),
+    return [...groups.flatMap((group) => [make(this.heading, {}, this.title(group[0])),
+      ...group == first && !this.data.torch.tells(this.at) ? [make("p", {}, of_requests)] : [],
+      ...group[1].length ? this.tables(group[1]) : [make("p", {}, "Nothing.")]]), ...none,
     ...uses.length ? [make("details", { "data-kind": "uses" }, make("summary", {}, words), ...uses)] : []];
   }
   title(ended) {
@@ -80,7 +84,7 @@ class Ownership {
     const has_memory = [...by_kind.keys()].some(is_memory);
     return Object.keys(held_kinds).filter((kind) => by_kind.has(kind)).map((kind) => {
       const fold = this.fold(kind, by_kind.get(kind)), fill = () => fold.append(...this.table(kind, by_kind.get(kind)));
-      fold.open = !has_memory || is_memory(kind);
+      fold.open = !has_memory || is_memory(kind) || kind == "torch";
       if (fold.open) fill();
       else fold.addEventListener("toggle", fill, { once: true });  // nobody may look into it
       return fold;
@@ -99,12 +103,12 @@ class Ownership {
     return make("details", { "data-kind": kind }, make("summary", {}, words));
   }
   table(kind, things) {
-    const key_of = (thing) => [of_device(thing), this.owner(thing), this.steps[thing.born - 1].call,
+    const key_of = (thing) => [of_device(thing), this.owner(thing), this.call(thing),
       this.library(thing), thing.held_by].join("\n");
     const rows = this.rows(things, key_of, (its) => this.row(its, 0, this.owner(its[0])));
     if (rows.length == 1 && this.next_split(things, 0) >= 0) rows.push(...this.open(rows[0], things, 0));
     const table = make("table", { "aria-label": held_kinds[kind] }, make("tbody", {}, ...rows));
-    return [...this.by_library(kind, things), table];
+    return [...this.by_library(kind, things), ...kind == "torch" ? this.words_of_torch() : [], table];
   }
   rows(things, key_of, row_of, depth = 0) {
     const groups = grouped(things, key_of).map(([, its]) => ({ its, size: sum(its.map(({ size }) => size)) }));
@@ -118,16 +122,38 @@ class Ownership {
     const mapped = sum(things.map((thing) => thing.mapped));
     if (things[0].kind == "reservations") return `, ${mapped ? size_text(mapped) : "nothing"} mapped`;
     const idle = things.filter(({ is_idle }) => is_idle), bytes = sum(idle.map(({ size }) => size));
-    return !idle.length ? "" : `, ${idle.length < things.length ? `${size_text(bytes)} of it ` : ""}mapped nowhere`;
+    const unused = things[0].kind == "torch" ? "awaiting free" : "mapped nowhere";
+    return !idle.length ? "" : `, ${idle.length < things.length ? `${size_text(bytes)} of it ` : ""}${unused}`;
   }
-  owner({ born, ended }) {
+  // The frames of a block of PyTorch's, the innermost first.
+  frames({ stack }) {
+    return this.data.stacks[stack].map((nth) => this.data.frames_of_code[nth])
+      .map(([name, where]) => `${where} in ${name}`);
+  }
+  // Of what is free in PyTorch's memory; or which steps its snapshot tells of.
+  words_of_torch() {
+    const { torch, pieces } = this.data;
+    if (!torch.is_there) return [];
+    if (!torch.tells(this.at))
+      return [make("p", {}, `PyTorch's snapshot tells of steps ${torch.begin} to ${torch.end}.`)];
+    const free = pieces.filter(([, gpu]) => gpu >= 0).map(([, gpu, changes]) => [gpu, last_of(changes, this.at)]);
+    const words = free.map(([gpu, [, largest, others]]) =>
+      `${size_text(largest + others)} on GPU ${gpu}, the largest piece ${size_text(largest)}`);
+    return words.length ? [make("p", {}, `Cached and free in PyTorch's memory: ${words.join("; ")}.`)] : [];
+  }
+  call({ born, stack }) {  // that made it: of a block none did
+    return stack == null ? this.steps[born - 1].call : "";
+  }
+  owner(thing) {
+    if (thing.stack != null) return this.frames(thing)[0] ?? "not known where";
+    const { born, ended } = thing;
     const { process, owner } = this.steps[born - 1], [library, own] = parts_of_owner(this.data.owners[owner]);
     const whose = this.data.processes > 1 ? `${this.data.process(process, ended ? ended - 1 : this.at)}: ` : "";
     return whose + own + (library ? ", in other threads" : "");
   }
   // Which made the call, if that is not the program itself.
-  library({ born }) {
-    return this.data.libraries[this.steps[born - 1].stack];
+  library({ born, stack }) {
+    return stack != null ? "" : this.data.libraries[this.steps[born - 1].stack];
   }
   // How much memory each library has asked for, the most first.
   by_library(kind, things) {
@@ -140,8 +166,9 @@ class Ownership {
     return [make("p", {}, `By library: ${words.join(", ")}.${kept}`)];
   }
   // What led to a step, from what called its owner on: lines; of a thread or where there are none, functions.
-  callers({ born }) {
-    const { led_there, stack, owner } = this.steps[born - 1], [library] = parts_of_owner(this.data.owners[owner]);
+  callers(thing) {
+    if (thing.stack != null) return this.frames(thing).slice(1);
+    const { led_there, stack, owner } = this.steps[thing.born - 1], [library] = parts_of_owner(this.data.owners[owner]);
     if (led_there.length) return led_there;
     const frames = this.data.stacks[stack].map((nth) => this.data.frames_of_code[nth]).filter(([name]) => name);
     return frames.length ? frames.map(([name, where]) => `${name}, ${where}`) : library ? [library] : [];
@@ -155,13 +182,13 @@ class Ownership {
   row(its, depth, words) {
     const born = its.map((thing) => thing.born), [from, to] = [Math.min(...born), Math.max(...born)];
     const when = from == to ? `step ${from}` : `steps ${from} to ${to}`, size = sum(its.map((thing) => thing.size));
-    const may_open = its.length > 1, call = this.steps[from - 1].call;
+    const may_open = its.length > 1, call = this.call(its.find(({ born: first }) => first == from));
     const library = depth ? "" : this.library(its[0]), are_equal = its.every((one) => one.size == its[0].size);
     const name = may_open ? size && are_equal && `${its.length} × ${size_text(its[0].size)}` : its[0].name;
     const told = [!depth && its[0].held_by, library && `in ${library}`, name != words && name, words != call && call,
       when].filter(Boolean);
     const { kind, device, is_idle } = its[0], swatch = make("i", { class: `vmm-swatch vmm-${is_idle ? "idle"
-      : { memory: "mapped", ordinary: "ordinary" }[kind] ?? "none"}` });
+      : { memory: "mapped", torch: "mapped", ordinary: "ordinary" }[kind] ?? "none"}` });
     swatch.style.setProperty("--vmm-fill", `var(--vmm-gpu${Math.max(device, 0) % 8})`);
     return make("tr", { "data-depth": depth },
       make("td", {}, size ? size_text(size) : ""), make("td", {}, `${its.length} ×`),
@@ -186,7 +213,7 @@ class Ownership {
     const deeper = Math.max(split, depth) + 1;
     button.setAttribute("aria-expanded", true);
     button.textContent = "▾";
-    const caller = (thing) => this.callers(thing)[split] ?? "", call = ({ born }) => this.steps[born - 1].call;
+    const caller = (thing) => this.callers(thing)[split] ?? "", call = (thing) => this.call(thing);
     const likeness = (one) => one.size ? [one.size, one.mapped, call(one)].join() : one;
     const are_alike = its.every((one) => likeness(one) == likeness(its[0]));
     const key_of = split >= 0 ? caller : are_alike ? (one) => one : likeness;

@@ -26,9 +26,9 @@ class Picture {
 
   // As wide as the view, so that its letters can be read on a phone too. The highest so far fits into its room beside
   // the list, and all have one scale, however many words stand above.
-  drawn(number) {
+  drawn(to, from = to - 1) {
     const { width } = this;
-    const tallest = width < WIDTH ? 2 * TALLEST : TALLEST, drawn = draw(this.lives, { to: number, width, tallest });
+    const tallest = width < WIDTH ? 2 * TALLEST : TALLEST, drawn = draw(this.lives, { to, from, width, tallest });
     this.tallest = Math.max(this.tallest, Math.min(tallest, drawn.height));
     return drawn;
   }
@@ -48,7 +48,7 @@ class Picture {
     if (this.pinned) this.show_life();
     if (this.view.held) return;  // nobody sees it
     const focused = this.ranges().indexOf(document.activeElement);
-    const { elements, height, width } = this.drawn(this.view.at);
+    const { elements, height, width } = this.drawn(...this.view.range.reverse());
     this.scroll.innerHTML = `<svg class="vmm-picture" role="group" aria-label="The picture of step ${this.view.at}"
       viewBox="0 0 ${width} ${height}" style="--vmm-share: ${height / this.tallest}">${elements.join("")}</svg>`;
     const now = this.ranges();
@@ -127,7 +127,25 @@ class Picture {
   life_of_memory(nth) {
     const [size, device, is_multicast, events] = this.data.memory[nth - 1] || [0, -1, false, []];
     const what = is_multicast ? "Multicast object" : "Allocation", of = device >= 0 ? ` of GPU ${device}` : "";
-    return [make("h3", {}, `${what} #${nth}, ${size ? size_text(size) : "size not known"}${of}`), this.events(events)];
+    return [make("h3", {}, `${what} #${nth}, ${size ? size_text(size) : "size not known"}${of}`), this.events(events),
+      ...this.blocks_in(nth)];
+  }
+  // PyTorch's blocks that lie in memory now.
+  blocks_in(nth) {
+    const { lives: { torch, mapped_of, reservations, stacks, frames_of_code }, view: { at, key } } = this;
+    const its = now_of(mapped_of[nth] ?? [], at).flatMap(([room, offset, size]) => {
+      const [process, , base] = reservations[room], begin = Number(base) + offset;
+      const all = process == torch.process ? torch.blocks_in(begin, begin + size, at) : [];
+      return all.map(([, address, its_size, born, awaits, , stack]) => {
+        const [name, where] = frames_of_code[stacks[stack][0]] ?? ["", "not known where"];
+        const words = `${size_text(its_size)} at ${hex(address)}${awaits && awaits <= at ? ", awaiting free" : ""}`;
+        const since = born ? [" since ", make("a", { href: `#${key}=${born}` }, `step ${born}`)] : [];
+        return make("li", {}, words, ...since, make("small", {}, ` ${where}${name && `, in ${name}`}`));
+      });
+    });
+    const more = its.length > most ? [make("p", {}, `… and ${its.length - most} more`)] : [];
+    return its.length ? [make("h3", {}, `PyTorch's blocks there in step ${at}`), make("ol", {}, ...its.slice(0, most)), ...more]
+      : [];
   }
   events(all) {
     const { at, key } = this.view;

@@ -6,6 +6,7 @@ const most_lanes = 12;  // of threads: of more, each process has one
 const most_crosses = 80, fewest = 8;  // marks of refusals that are more than a line; calls, or microseconds, of a part
 const layers = [["ordinary", ([mapped, idle, ordinary]) => mapped + idle + ordinary],
   ["idle", ([mapped, idle]) => mapped + idle], ["mapped", ([mapped]) => mapped]];  // from the back to the front
+const layers_of_pieces = [["scattered", ([largest, others]) => largest + others], ["largest", ([largest]) => largest]];
 const kinds_of_memory = { mapped: "mapped", idle: "created, not mapped", ordinary: "by cudaMalloc" };
 
 // Microseconds, so exact that what is so far apart differs.
@@ -17,8 +18,8 @@ function time_text(time, apart = time) {
 
 class Timeline {
   constructor(view, element) {
-    const { data, last } = view, { times } = data;
-    Object.assign(this, { view, data, last, times, element, is_by_time: false, at: 1, origin: 0, pair: [this],
+    const { data, last } = view, { times, took } = data;
+    Object.assign(this, { view, data, last, times, took, element, is_by_time: false, at: 1, origin: 0, pair: [this],
       both: element.dataset.of && element.closest(".vmm-both") });
     const peaks = data.lanes.map(([, changes]) => changes.map(([step, ...held]) => [sum(held), step])
       .reduce((most, each) => each[0] > most[0] ? each : most));
@@ -30,7 +31,7 @@ class Timeline {
     this.tip = element.querySelector(".vmm-tip");
     this.slider = make("input", { type: "range", min: 1, max: last, "aria-label": "Step" });
     element.append(this.slider);
-    this.rows = [...this.rows_of_memory(peaks), ...element.dataset.of ? [] : this.rows_of_calls()];
+    this.rows = [...this.rows_of_memory(peaks), ...this.rows_of_pieces(), ...element.dataset.of ? [] : this.rows_of_calls()];
     this.axis = this.row("axis", [], () => this.labels());
     this.axis.classList.add("vmm-axis");
     element.classList.add(this.rows.length > 6 ? "vmm-many" : "vmm-few");
@@ -50,6 +51,15 @@ class Timeline {
       [make("b", {}, `GPU ${gpu}`), ` peak ${size_text(peaks[index][0])}`, make("small")],
       () => this.lane(changes, this.peaks[index]),
       { "data-gpu": gpu, style: `--vmm-fill:var(--vmm-gpu${gpu % 8})` }));
+  }
+  // What is free lies in pieces: since when, and how large the largest is.
+  rows_of_pieces() {
+    return this.data.pieces.map(([what, gpu, changes]) => {
+      const top = Math.max(...changes.map(([, ...held]) => sum(held)));
+      const label = gpu < 0 ? "holes" : `${this.data.lanes.length > 1 ? `GPU ${gpu}, ` : ""}PyTorch's free`;
+      return this.row("pieces", [make("b", {}, label), make("small")],
+        () => this.lane(changes, 0, top, layers_of_pieces), { title: what });
+    });
   }
   rows_of_calls() {
     const { steps } = this.data, all = steps.map((_, index) => index + 1);
@@ -88,9 +98,15 @@ class Timeline {
     const nth = this.is_by_time ? first_from(this.times, Math.floor(value) + 1) : Math.floor(value) + 1;
     return Math.min(Math.max(nth, 1), this.last);
   }
-  column(step) {
+  column(step, before = 0) {
     const [from, to] = this.shown;
-    return (this.begin(step) - from) / (to - from) * this.width;
+    return (this.begin(step) - before - from) / (to - from) * this.width;
+  }
+  // The columns in which a call goes on, as far as that is known and seen: by time, else it has its own.
+  columns_of(step) {
+    const took = this.is_by_time && this.took?.[step - 1] || 0, of = (before) => Math.floor(this.column(step, before) + 1e-9);
+    const [from, to] = [Math.max(of(took), 0), Math.min(of(0), Math.ceil(this.width) - 1)];
+    return from > to ? [] : Array.from({ length: to - from + 1 }, (_, index) => from + index);
   }
 
   // --- What is looked at
@@ -166,9 +182,10 @@ class Timeline {
     const after = Math.ceil((this.end - this.shown[0]) / (this.shown[1] - this.shown[0]) * width - 1e-9);
     return [...found, ...after < width ? [[after, [0, 0, 0]]] : []].filter(([column]) => column < width);
   }
-  lane(changes, peak) {
-    const columns = this.columns(changes), { top, width } = this;
-    const paths = layers.filter((_, index) => columns.some(([, held]) => held[2 - index])).map(([kind, value]) => {
+  lane(changes, peak, top = this.top, all = layers) {
+    const columns = this.columns(changes), { width } = this, drawn = (_, index) => columns.some(([, held]) =>
+      held[all.length - 1 - index]);
+    const paths = all.filter(drawn).map(([kind, value]) => {
       let path = `M0 ${high}`, at = high;
       for (const [column, held] of columns) {
         const y = high - Math.round(high * value(held) / top);
@@ -184,8 +201,7 @@ class Timeline {
   }
   // A band where there are calls, a line for each launch, a cross for each refusal.
   events(its) {
-    const columns_of = (some) => [...new Set(some.map((step) => Math.floor(this.column(step) + 1e-9)))]
-      .filter((column) => column >= 0 && column < this.width);
+    const columns_of = (some) => [...new Set(some.flatMap((step) => this.columns_of(step)))];
     const runs = ranges_of(columns_of(its)), { steps } = this.data;
     const band = runs.map(([from, to]) => `M${from} 3h${to + 1 - from}v4h${from - to - 1}z`).join("");
     const launches = columns_of(its.filter((step) => steps[step - 1].is_launch));
@@ -225,10 +241,12 @@ class Timeline {
     if (this.slider.matches(":focus-visible")) this.tell(at);
   }
   point(share) {  // also at time in which there is no call
-    const { times } = this, step = this.step_at(share);
+    const { times, took } = this, step = this.step_at(share), [from, to] = this.shown;
     const is_empty = this.is_by_time && step < this.last && share - this.share(step) > 0.005;
-    const pause = time_text(times?.[step] - times?.[step - 1]);
-    this.tell(step, is_empty ? `no call for ${pause}, then step ${step + 1}; before, ` : "");
+    const next_began = times?.[step] - (took?.[step] ?? 0), now = from + share * (to - from) + this.origin;
+    const pause = `no call for ${time_text(next_began - times?.[step - 1])}, then step ${step + 1}`;
+    const is_within = now > next_began ? `within step ${step + 1}, ${this.data.steps[step]?.call}` : pause;
+    this.tell(step, is_empty ? `${is_within}; before, ` : "");
   }
   tell(step, before = "") {
     this.tip.textContent = before + this.view.in_words(step);
@@ -264,6 +282,7 @@ class Timeline {
     const all = Object.entries(kinds_of_memory).filter((_, nth) => has(nth)).map((each) => of(...each));
     for (const each of all) each.style.setProperty("--vmm-fill", `var(--vmm-gpu${lanes[0][0] % 8})`);
     all.push(of("peak", "peak"));
+    if (this.data.pieces.length) all.push(of("largest", "the largest free piece"), of("scattered", "other free pieces"));
     const has_calls = !this.element.dataset.of;
     if (has_calls && steps.some(is_kind.launches)) all.push(of("launch", "launch"));
     if (has_calls && steps.some(is_kind.errors)) all.push(of("wrong", "error"));

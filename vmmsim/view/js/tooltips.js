@@ -59,7 +59,12 @@ class TooltipWriter {
     const born = mappings.map((mapping) => mapping.born);
     return [`${part.label()} ${this.place(part, region)}, ${part.status == GONE ? "was" : "is"} `
       + `${this.which(part.memory, part.ranges)}${device >= 0 ? ` of GPU ${device}` : ""}. ${gpus}.`
-      + this.made("Mapped", ...born) + opened, this.pin(region, part)];
+      + this.made("Mapped", ...born) + opened + this.of_torch(part, region), this.pin(region, part)];
+  }
+  // How much of it is live: not of what stands for several reservations.
+  of_torch({ offset, end, status }, { process, base, others }) {
+    return others.length || status == GONE ? ""
+      : this.data.torch.words(process, base + offset, base + end, this.scene.to);
   }
   memory(box) {
     const { device, is_multicast, source_unknown, mapped, count, memories, ranges } = box;

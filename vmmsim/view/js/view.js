@@ -11,6 +11,7 @@ const panel_html = `
     <span class="vmm-tabs" role="group" aria-label="What is shown">
       <button type="button">Picture</button><button type="button">Who holds it</button>
     </span>
+    <button type="button" class="vmm-copy">Copy link</button>
     <button type="button" class="vmm-ask" aria-label="Help">?</button>
   </div></div>
   <div class="vmm-columns">
@@ -41,12 +42,15 @@ const panel_html = `
   <dialog class="vmm-help" aria-label="Keys">
     <table><caption>Keys</caption><tbody></tbody></table>
     <p>A click on a range of the picture pins it: its life is listed, and the same memory is marked everywhere. Drag
-      over the timeline, and the words say what changed between two steps.</p>
+      over the timeline, and the words say what changed between two steps, the picture marks it, and a list has it by
+      line.</p>
     <form method="dialog"><button>Close</button>
       <label><input type="checkbox" checked> Letters are keys</label></form>
   </dialog>`;
 const keys = [
   ["← →", "back and forward, among the calls that are listed"], ["Home End", "the first and the last step"],
+  ["Shift+← →", "from this step to another, and with Shift+Home or End to the first or last: what changed between"],
+  ["c", "copy the link to this step"],
   ["n p", "the next and the previous call that changes something"], ["r", "the next error; Shift+R the previous"],
   ["w s", "zoom into the timeline and out; also the wheel"],
   ["a d", "in a part of the timeline: earlier and later"], ["0 t", "the whole timeline; calls or time as its axis"],
@@ -80,7 +84,7 @@ class View {
       const { number, held } = this.meant(`#${this.key}=${element.dataset.opens}`);
       this.go(number, { write: false, held });
     }
-    const widest = this.step_in_words(this.last).length + (data.times ? 22 : 0);
+    const widest = this.step_in_words(this.last).length + (data.times ? 22 : 0) + (data.took ? 12 : 0);
     this.part("number").style.minWidth = `min(${widest}ch, 100cqw)`;  // or the buttons would move
     this.list.choose();
     addEventListener("resize", () => this.picture.resized());
@@ -92,8 +96,12 @@ class View {
       () => this.go_listed(1), () => this.go(list.listed.at(-1), { push: true })];
     this.controls.forEach((button, index) => button.addEventListener("click", does[index]));
     this.tabs = [...part("tabs").children];
-    this.tabs.forEach((tab, index) => tab.addEventListener("click", () => this.go(this.at, { held: index > 0 })));
+    this.tabs.forEach((tab, index) => tab.addEventListener("click", () =>
+      this.go(this.at, { held: index > 0, since: this.since })));
     this.name_regions();
+    this.copier = part("copy");
+    this.copier.hidden = !this.has_address;
+    this.copier.addEventListener("click", () => this.copy());
     this.help = part("help");
     part("ask").addEventListener("click", () => this.help.showModal());
     this.help.querySelector("tbody").append(...keys.map(([its, does]) =>
@@ -127,13 +135,18 @@ class View {
     if (push && this.has_address) history.pushState(null, "", this.address());
     else if (write) this.write_later();
   }
+  get is_range() { return this.since > 0 && this.since != this.at; }
+  get range() {  // the step after which something is new, and that which is shown
+    return this.is_range ? [this.since, this.at].sort((one, other) => one - other) : [this.at - 1, this.at];
+  }
   show() {
     const { at, part } = this, step = this.steps[at - 1];
     this.list.scroll();  // first, for these ask where their lines are: nothing is to be laid out twice
     this.source.show(at);
     part("no-step").hidden = true;
-    const range = this.since && this.since != at ? this.lives.between(this.since, at) : "";
-    part("caption").replaceChildren(...this.with_code(range || step.words));
+    part("caption").replaceChildren(...this.with_code(this.is_range ? this.lives.between(...this.range) : step.words));
+    this.copier.textContent = "Copy link";
+    this.tabs[1].textContent = this.is_range ? "What changed, by line" : "Who holds it";
     const box = part("refused-words"), { explanation, cause } = step;
     box.hidden = !explanation;
     box.firstChild.replaceChildren(...this.with_code(cause));
@@ -158,16 +171,23 @@ class View {
     });
   }
   step_in_words(at) {
-    const time = this.data.times?.[at - 1];
-    return `step ${at} of ${this.last}${time == null ? "" : ` at ${time_text(time, 1e4)}`}`;
+    const time = this.data.times?.[at - 1], took = this.data.took?.[at - 1];
+    const when = time == null ? "" : ` at ${time_text(time, 1e4)}`;
+    return `step ${at} of ${this.last}${when}${took == null ? "" : `, took ${took ? time_text(took) : "under 1 µs"}`}`;
   }
   held_at(at) {
-    return this.data.lanes.map(([gpu, changes]) => {
-      const [, mapped, idle, ordinary] = changes[changes.findLastIndex(([step]) => step <= at)];
+    const pieces = this.data.pieces.map(([what, gpu, changes]) => {
+      const [, largest, others] = last_of(changes, at), all = size_text(largest + others);
+      if (gpu >= 0 && !this.lives.torch.tells(at)) return { words: `${what}: not known`, now: "not known" };
+      return { words: `${what}: ${all}, the largest piece ${size_text(largest)}`,
+        now: `${all}${others ? `, largest ${size_text(largest)}` : ""}` };
+    });
+    return [...this.data.lanes.map(([gpu, changes]) => {
+      const [, mapped, idle, ordinary] = last_of(changes, at);
       const kinds = [[mapped, "mapped"], [idle, "not mapped"], [ordinary, "by cudaMalloc"]].filter(([size]) => size);
       const sizes = kinds.map(([size, words]) => `${size_text(size)} ${words}`), all = mapped + idle + ordinary;
       return { words: `GPU ${gpu}: ${sizes.join(", ") || "nothing"}`, now: `now ${size_text(all)}` };
-    });
+    }), ...pieces];
   }
   in_words(at) {
     const step = this.steps[at - 1], who = [this.step_in_words(at), this.lives.whose(step), step.call].filter(Boolean);
@@ -185,7 +205,9 @@ class View {
     const { part, held } = this;
     [part("frame").hidden, part("held").hidden] = [held, !held];
     this.tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", held == index > 0));
-    if (held) part("held").replaceChildren(...new Ownership(this.lives, this.key, this.at).parts());
+    const { lives, key, at, range, is_range } = this;
+    const its = () => is_range ? new Comparison(lives, key, range) : new Ownership(lives, key, at);
+    if (held) part("held").replaceChildren(...its().parts());
   }
   unfold(kind) {
     this.go(this.at, { held: true });
@@ -197,11 +219,22 @@ class View {
 
   // --- Addresses. One to something else is not ours, and one to what is no step leads to the nearest.
   address() {
-    return `#${this.key}=${this.at}${this.held ? ",held" : ""}${this.timeline.words()}`;
+    const range = this.is_range ? `,from${this.since}` : "";
+    return `#${this.key}=${this.at}${this.held ? ",held" : ""}${range}${this.timeline.words()}`;
   }
   write_address() {
     clearTimeout(this.timer);
     if (this.has_address) history.replaceState(null, "", this.address());
+  }
+  async copy() {
+    this.write_address();
+    try {
+      await navigator.clipboard.writeText(location.href);
+      this.copier.textContent = "Link copied";
+    } catch {  // a page that may not write there
+      this.part("no-step").textContent = `The link: ${location.href}`;
+      this.part("no-step").hidden = false;
+    }
   }
   write_later() {  // since browsers refuse many of these in a row
     clearTimeout(this.timer);
@@ -212,14 +245,16 @@ class View {
     const opens = this.at || parseInt(this.element.dataset.opens ?? 1), is_none = !words || Number.isNaN(number);
     const nearest = Math.min(Math.max(is_none ? opens : Math.round(number), 1), this.last);
     const held = more[0] == "held", unknown = String(nearest) == words ? "" : words;
-    return name == this.key ? { number: nearest, held, unknown, part: more.find((word) => word != "held") } : null;
+    const since = Math.min(Number(more.find((word) => /^from\d+$/.test(word))?.slice(4) ?? 0), this.last);
+    const part = more.find((word) => word != "held" && !word.startsWith("from"));
+    return name == this.key ? { number: nearest, held, unknown, since, part } : null;
   }
   follow() {
     const its = this.meant(location.hash);
     if (!its) return false;
     clearTimeout(this.timer);
     if (its.part) this.timeline.follow(its.part);
-    this.go(its.number, { write: false, held: its.held });
+    this.go(its.number, { write: false, held: its.held, since: its.since });
     this.part("no-step").hidden = !its.unknown;
     this.part("no-step").textContent = `There is no step “${its.unknown.slice(0, 40)}”: there are 1 to ${this.last}. `
       + `This is step ${its.number}.`;
@@ -234,7 +269,7 @@ class View {
       if (!its) return;
       event.preventDefault();
       const leads_on = its.held || this.held;
-      this.go(its.number, { push: true, held: its.held });
+      this.go(its.number, { push: true, held: its.held, since: its.since });
       if (leads_on) this.part("sight").scrollIntoView({ block: "nearest" });
     });
   }
@@ -246,7 +281,7 @@ class View {
       w: () => this.timeline.zoom(0.5), s: () => this.timeline.zoom(2), a: () => this.timeline.pan(-0.5),
       d: () => this.timeline.pan(0.5), 0: () => this.timeline.look_at(...this.timeline.whole),
       t: () => this.data.times && this.timeline.show_axis(!this.timeline.is_by_time),
-      "/": () => this.list.search.focus(), "?": () => this.help.showModal() };
+      c: () => this.has_address && this.copy(), "/": () => this.list.search.focus(), "?": () => this.help.showModal() };
     (this.is_alone ? document : this.element).addEventListener("keydown", (event) => this.pressed(event));
     document.addEventListener("keydown", ({ key, target }) => key == "Escape" && this.escape(target));
   }
@@ -259,16 +294,16 @@ class View {
       return;
     }
     if (target.matches?.("textarea, select, input:not([type=range])")) return;
+    const { at, since } = this, { listed } = list, to = { ArrowLeft: nearest(listed, at, -1), ArrowRight: nearest(listed, at, 1),
+      Home: 1, End: this.last }[name];
     const upward = { ArrowUp: -1, ArrowDown: 1 }[name], is_pin = target.closest?.("[data-pin]");
     if (upward && target == list.list) this.go_listed(upward);
     else if (upward && target.closest?.(".vmm-scroll")) picture.focus_next(upward);
     else if ((name == "Enter" || name == " ") && is_pin) picture.pin(target);
     else if (this.by_letter[name] && this.letters.checked) this.by_letter[name]();
-    else if (target.closest?.(".vmm-timeline") || event.shiftKey) return;  // it knows these keys
-    else if (name == "ArrowLeft") this.go_listed(-1);
-    else if (name == "ArrowRight") this.go_listed(1);
-    else if (name == "Home") this.go(1);
-    else if (name == "End") this.go(this.last);
+    else if (to && event.shiftKey) this.go(to, { since: since || at });
+    else if (target.closest?.(".vmm-timeline")) return;  // it knows these keys
+    else if (to) this.go(to);
     else return;
     event.preventDefault();
   }

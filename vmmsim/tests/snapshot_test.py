@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT-0
+"""PyTorch's snapshots beside recordings, and what is free in pieces.
+
+The snapshot is made here, by the documentation of torch.cuda.memory._snapshot(): PyTorch has written none of it.
+"""
+
+import os
+import pickle
+import random
+
+import pytest
+
+from vmmsim.tests import sample
+from vmmsim.tests.sample import BASE, MIB, Writer
+from vmmsim.tool import Failed
+from vmmsim.view.frames import steps
+from vmmsim.view.pieces import Pieces, holes
+from vmmsim.view.snapshot import Snapshot
+
+AT = BASE + 4096 * MIB
+
+
+def with_snapshot(writer, content, path):
+    path.write_bytes(pickle.dumps(content))
+    return steps(writer.recording(), Snapshot.read(path))
+
+
+def test_blocks_stand_in_the_steps_in_which_they_were(tmp_path):
+    found = with_snapshot(*sample.torch_run(), tmp_path / "snapshot.pickle")
+    its = found.blocks
+    assert (its.process, its.begin, its.end) == (0, 4, 14)
+    assert its.ranges == [[AT, AT + 40 * MIB]]
+    blocks = [[gpu, (at - AT) // MIB, size // MIB, *lives] for gpu, at, size, *lives, _ in its.all]
+    assert blocks == [[0, 0, 8, 5, 13, 0], [0, 8, 4, 6, 8, 8], [0, 12, 8, 7, 0, 0], [0, 20, 12, 12, 0, 0]]
+    lines = [found.callers.stacks[stack] for *_, stack in its.all]
+    names = list(found.callers.numbers)
+    assert [names[frames[0]] for frames in lines] == [("train", f"train.py:{line}") for line in (20, 21, 22, 22)]
+    changes = [(step, largest // MIB, others // MIB) for step, largest, others in its.pieces[0]]
+    assert changes == [(0, 0, 0), (4, 20, 0), (5, 12, 0), (6, 8, 0), (7, 0, 0), (8, 4, 0), (11, 20, 4), (12, 8, 4)]
+
+
+def test_a_trace_that_begins_late_and_one_that_is_empty(tmp_path):
+    """What was there when it begins was born before; without a trace the blocks are those of one step."""
+    writer, content = sample.torch_run()
+    del content["device_traces"][0][:6]  # up to the end of B
+    its = with_snapshot(writer, content, tmp_path / "late").blocks
+    assert (its.begin, its.end) == (11, 14)
+    assert sorted((at - AT) // MIB for _, at, _, born, _, _, _ in its.all if not born) == [0, 12]
+    content["device_traces"] = [[]]
+    its = with_snapshot(writer, content, tmp_path / "none").blocks
+    assert (its.begin, its.end, len(its.all)) == (11, 11, 3)
+
+
+def test_a_snapshot_of_cudamalloc(tmp_path):
+    """Its segments never join, though they may touch."""
+    writer = Writer()
+    events, segments = [], []
+    for nth in range(2):
+        at = AT + 20 * nth * MIB
+        writer.allocate(at, 20 * MIB)
+        events.append({"action": "segment_alloc", "addr": at, "size": 20 * MIB, "frames": []})
+        blocks = [{"size": 20 * MIB, "state": "inactive"}]
+        segments.append({"address": at, "total_size": 20 * MIB, "blocks": blocks})
+    found = with_snapshot(writer, {"segments": segments, "device_traces": [events]}, tmp_path / "it")
+    assert found.blocks.pieces[0] == [(0, 0, 0), (1, 20 * MIB, 0), (2, 20 * MIB, 20 * MIB)]
+
+
+def test_what_is_no_snapshot_is_refused(tmp_path, subtests):
+    """In a line, and nothing that it names is called."""
+
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    writer, content = sample.torch_run()
+    elsewhere = sample.torch_run()[1]
+    for event in elsewhere["device_traces"][0]:
+        event["addr"] += 1 << 40
+    for name, text, words in (
+        (
+            "evil",
+            pickle.dumps({"segments": [Evil()], "device_traces": []}),
+            "names (posix|os).mkdir, and a snapshot names",
+        ),
+        ("text", b"text\n", "is no snapshot of PyTorch, as torch.cuda.memory._dump_snapshot.. writes it"),
+        ("empty", b"", "is no snapshot"),
+        ("cut", pickle.dumps(content)[:-40], "is no snapshot"),
+        ("list", pickle.dumps([1]), "is no snapshot"),
+        ("odd", pickle.dumps({"segments": [{"address": "x"}], "device_traces": []}), "is no snapshot"),
+        ("other", pickle.dumps(elsewhere), "of another run"),
+    ):
+        with subtests.test(name):
+            (tmp_path / name).write_bytes(text)
+            with pytest.raises(Failed, match=words) as error:
+                steps(writer.recording(), Snapshot.read(tmp_path / name))
+            assert "\n" not in str(error.value)
+    assert not (tmp_path / "made").exists()
+    with pytest.raises(Failed, match="cannot be read: No such file"):
+        Snapshot.read(tmp_path / "none")
+
+
+def test_pieces_are_what_is_free():
+    """Of any changes, as a list of bytes has it."""
+    lot, pieces, free = random.Random(3), Pieces(), [False] * 60
+    pieces.walls = {20, 40}
+    for _ in range(400):
+        begin, end = sorted(lot.sample(range(61), 2))
+        is_free = lot.random() < 0.5
+        (pieces.add if is_free else pieces.remove)(begin, end)
+        free[begin:end] = [is_free] * (end - begin)
+        assert pieces.total == sum(free)
+        spans = [(at, pieces.ends[at]) for at in pieces.begins]
+        assert all(one[1] <= other[0] for one, other in zip(spans, spans[1:], strict=False))
+        assert sorted(last - first for first, last in spans) == pieces.sizes
+    pieces = Pieces()
+    pieces.walls = {20}
+    for begin in 0, 10, 20, 30:
+        pieces.add(begin, begin + 10)
+    assert pieces.now() == (20, 20)
+
+
+def test_holes_lie_between_mappings():
+    writer = Writer()
+    writer.reserve(BASE, 64 * MIB)
+    handles = {at: writer.back(BASE + at * MIB, 2 * MIB) for at in (0, 2, 4, 10)}  # steps 3, 5, 7, 9
+    for at in 2, 0, 10, 4:  # steps 10 to 13
+        writer.unmap(BASE + at * MIB, 2 * MIB)
+    assert handles
+    changes = [
+        (step, largest // MIB, others // MIB) for step, largest, others in holes(steps(writer.recording()).lives)
+    ]
+    assert changes == [(0, 0, 0), (9, 4, 0), (10, 4, 2), (11, 4, 0), (12, 0, 0)]
