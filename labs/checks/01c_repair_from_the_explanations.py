@@ -1,33 +1,39 @@
 # SPDX-License-Identifier: MIT-0
-"""01c: zeros are no default, a right to read is none to write, release does not unmap, cudaFree does not fit."""
+"""01c: a call fails for what another line did: too few addresses, one chunk opened twice, a handle lost, no unmap."""
 
 from labs.judge.check import Run, check, place_of
 from labs.judge.drawn import drawn
 
 TITLE = "Repair from the explanations"
-MINUTES = 15
+MINUTES = 10
 SIZE = drawn("01c").randrange(6, 40, 2)  # MiB
-MAINS = {"integers": 1 << 20}, {"integers": SIZE << 18, "changes": {"size = 4 << 20": f"size = {SIZE} << 20"}}
+MAINS = {"integers": 1 << 21}, {"integers": SIZE << 19, "changes": {"chunk = 4 << 20": f"chunk = {SIZE} << 20"}}
 PAGE = "01_vmm_basics/README.md#1-get-addresses-and-memory"
 ELSEWHERE = ({"gpus": 2},)
 OUTPUT = "{integers} of {integers} integers are 7\n"
 HINTS = [
-    "Read *In words*: it names the argument, the rule, and what to do.",
-    "The first: `= {}` sets every member of the properties to 0. Which one must not be 0, and is not set?",
-    "The second: which access does the descriptor grant, and what does lab::fill do?",
-    "The third: cudaFree undoes cudaMalloc and nothing else. Mapping and reservation have calls of their own, and "
-    "cuMemRelease undoes neither.",
+    "*In words* says what went wrong, and *Memory then* shows what there was. Which line should have made what is "
+    "missing?",
+    "Where does the second chunk begin, and where do the reserved addresses end?",
+    "Which chunk does each turn of the loop open to the GPU?",
+    "At the end two handles are released. How many different ones has the loop kept?",
+    "A mapping is taken away by a call of its own, and until then its addresses cannot be freed.",
 ]
 
 
-@check("cuMemCreate gets all that it needs", page="#1-get-addresses-and-memory", points=4)
-def created(run):
-    run.must_not_stop_at("cuMemCreate")
+@check("two chunks are mapped, one after the other", page="#1-get-addresses-and-memory", points=2)
+def mapped(run):
+    run.must_not_stop_at("cuMemAddressReserve", "cuMemCreate", "cuMemMap")
 
 
-@check("the kernels have the rights that they need", page="#2-map-the-memory-and-let-the-gpu-in", points=3)
+@check("the kernels may read and write both", page="#2-map-the-memory-and-let-the-gpu-in")
 def granted(run):
     run.must_not_stop_at("cuMemSetAccess", "kernel")
+
+
+@check("each thing is given back by the call that undoes it", page="#5-give-it-back")
+def given_back(run):
+    run.must_not_stop_at("cuMemUnmap", "cuMemRelease", "cuMemAddressFree", "cudaFree")
 
 
 @check("all memory comes from cuMemCreate", kept=True)
@@ -36,7 +42,7 @@ def not_allocated(run):
         raise call.wrong("the calls that are there are repaired", f"{call.name} was called")
 
 
-@check("the kernels work in this memory, which is on GPU 0", points=3)
+@check("the kernels work in this memory, which is on GPU 0")
 def on_gpu_0(run):
     for call in run.calls("cuMemCreate"):
         for change in call.changes:
