@@ -7,15 +7,24 @@ from labs.judge.drawn import drawn
 TITLE = "Stripe an array"
 MINUTES = 15
 draw = drawn("03c")
-EACH = draw.randrange(3, 7)  # stripes on each GPU
-MAINS = {"each": 2}, {"each": EACH, "changes": {"2 * gpus": f"{EACH} * gpus", "gpu * 2": f"gpu * {EACH}"}}
+FIRST, STEP, MOST = draw.choice([(1, 3, 4), (2, 3, 5), (4, 2, 5), (5, 5, 6), (0, 3, 4)])
+MAINS = (  # GPU g has room for (first + step * g) % most stripes
+    {"first": 3, "step": 5, "most": 4},
+    {
+        "first": FIRST,
+        "step": STEP,
+        "most": MOST,
+        "changes": {"(3 + 5 * gpu) % 4": f"({FIRST} + {STEP} * gpu) % {MOST}"},
+    },
+)
 PAGE = "03_multi_gpu/README.md#1-lay-the-table-across-the-gpus"
-GPUS = 2
-ELSEWHERE = {"gpus": 3}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": draw.randrange(9, 25)}
+GPUS = 3
+ELSEWHERE = {"gpus": 2}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": draw.randrange(9, 25)}
 OUTPUT = "one kernel read the array from end to end: all are 7\n"
 HINTS = [
     "An allocation lies on one GPU. How many do the stripes need, and which member of the properties says where?",
-    "Stripe s is memory of GPU s % gpus. Create one granule for it, and map it at array + s * granule.",
+    "Take 3, 0 and 1 for the room of three GPUs, and write down whose each stripe is. Which GPU is asked in each turn?",
+    "A turn may make no stripe. So what counts the turns cannot be what counts the stripes: where is each mapped?",
     "Release each handle right after its mapping: the mapping holds the memory.",
     "cuMemSetAccess takes a range of several whole mappings and an array of descriptors: one call after the loop.",
 ]
@@ -29,11 +38,17 @@ def array_at_first_kernel(run):
     raise run.wrong("kernels write and read the array", "none ran")
 
 
+def owners(main, gpus):
+    """The GPU of each stripe."""
+    room = [(main.first + main.step * gpu) % main.most for gpu in range(gpus)]
+    return [gpu for turn in range(main.most) for gpu in range(gpus) if turn < room[gpu]]
+
+
 def listed(gpus):
     return ", ".join(str(gpu) if gpu >= 0 else "none (the host)" for gpu in gpus) or "none"
 
 
-@check("the stripes are memory of all GPUs in turn, one after the other", points=9)
+@check("the stripes are memory of the GPUs in turn, of each as many as it has room for", points=9)
 def striped(run):
     call, mappings = array_at_first_kernel(run)
     gpus, granule = run.options["gpus"], run.calls("cuMemGetAllocationGranularity")[0].outputs["granularity"]
@@ -42,7 +57,7 @@ def striped(run):
         if mapping.size != granule:
             happened = f"stripe {stripe} has {mapping.size >> 20} MiB of {place_of(mapping.memory.device)}"
             raise maps[address].wrong(f"each stripe is memory of one granule, {granule >> 20} MiB", happened)
-    found, wanted = [mapping.memory.device for _, mapping in mappings], list(range(gpus)) * run.main.each
+    found, wanted = [mapping.memory.device for _, mapping in mappings], owners(run.main, gpus)
     if found != wanted:
         by = next((maps[at] for (at, _), one, due in zip(mappings, found, wanted, strict=False) if one != due), call)
         raise by.wrong(f"the stripes lie on GPUs {listed(wanted)}", f"they lie on GPUs {listed(found)}")

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 03c: Stripe an array
 //
-// One array lies on GPU 0 alone. Make it lie on all GPUs, in one reservation, so that a kernel sees one pointer:
-// - stripes of one granule: the first on GPU 0, the second on GPU 1 and so on, then GPU 0 again, two on each GPU
+// One array lies on GPU 0 alone. Make it lie on all GPUs, in one reservation, though they have unequal room for it:
+// - stripes of one granule, on GPU 0, 1 and so on in turn; GPU g takes room[g] of them, and then is left out
 // - one call grants every GPU access to the whole array
-// - it is right for any number of GPUs; look at each answer with CHECK
+// - it is right for any number of GPUs, and where one has no room; look at each answer with CHECK
 // Read 03_multi_gpu/README.md#1-lay-the-table-across-the-gpus and #3-let-the-reader-in.
 #include "../lab.h"
 
@@ -23,7 +23,10 @@ int main() {
   properties.location.id = 0;
   size_t granule;
   CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  const size_t stripes = 2 * gpus, size = stripes * granule, n = size / sizeof(int);
+  std::vector<size_t> room(gpus);  // in granules
+  size_t stripes = 0;
+  for (int gpu = 0; gpu < gpus; ++gpu) stripes += room[gpu] = (3 + 5 * gpu) % 4;  // 3, 0, 1, 2, and so on
+  const size_t size = stripes * granule, n = size / sizeof(int);
   CUdeviceptr array = 0;
   CHECK(cuMemAddressReserve(&array, size, 0, 0, 0));
 
@@ -41,9 +44,10 @@ int main() {
   CHECK(cuMemSetAccess(array, size, everyone.data(), gpus));
   // <<<
 
-  for (int gpu = 0; gpu < gpus; ++gpu) {  // each GPU writes two stripes in a row, wherever they lie
+  for (int gpu = 0; gpu < gpus; ++gpu) {  // each GPU writes a part of its own, wherever that lies
     CHECK(cudaSetDevice(gpu));
-    lab::fill<int>(array + gpu * 2 * granule, n / gpus, 7);
+    const size_t begin = n * gpu / gpus, end = n * (gpu + 1) / gpus;
+    lab::fill<int>(array + begin * sizeof(int), end - begin, 7);
   }
   CHECK(cudaSetDevice(0));
   const bool is_whole = lab::count<int>(array, n, 7) == n;
