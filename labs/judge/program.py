@@ -246,6 +246,7 @@ class Program:
         """With the paths as short as they can be."""
         text = re.sub(r"[^\s']*tmpxft_\w+-\d+_", "", text)  # what nvcc has made of the file
         text = re.sub(r":\(\.text[^)\s]*\):", ":", text)  # where in the object file: some linkers tell
+        text = re.sub(r"\bmain_\d+::", "", text)  # the namespace in which splice puts a main
         return text.replace(f"{self.directory}/", "").replace(f"{ROOT}/", "")
 
     def build(self):

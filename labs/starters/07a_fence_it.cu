@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 07a: Fence it
 //
-// Each thread writes memory through A, and in spite of a barrier reads the old value through B, its other address. Make
-// it read the new one:
-// - no thread reads the old value after it has written
-// - the alias fence stands between the write through A and the read through B
-// - one launch reads, writes and reads again, at both addresses
+// Each thread writes a question through A; it and its neighbour read through B, the other address of this memory, and
+// write an answer there, which is read through A. In spite of barriers they find old values. Make them find the new ones:
+// - no thread reads an old value, there or back
+// - an alias fence stands between each write and the reads of it at the other address, in every thread
+// - nothing but the two functions changes
 // Read 07_aliasing/README.md#5-put-a-fence-between.
 #include <cuda/ptx>
 #include "../lab.h"
 
 const unsigned threads = 1024;
 
-__global__ void read_write_read(int* const a, const int* const b, int* first, int* second) {
-  const unsigned i = threadIdx.x;
-  first[i] = b[i];
+// >>> your part: what each thread does between the writes and the reads
+__device__ void there() { __syncthreads(); }
+__device__ void back() { __syncthreads(); }
+// <<<
+
+__global__ void ask_and_answer(int* const a, int* const b, int* questions, int* answers) {
+  const unsigned i = threadIdx.x, left = i ? i - 1 : threads - 1;
+  questions[i] = b[i], answers[i] = a[threads + i];  // old values, which may stay in a cache
   a[i] = 42;
-  // >>> your part: order the write through A and the read through B
-  __syncthreads();
-  // <<<
-  second[i] = b[i];
+  there();
+  questions[i] = b[i] + b[left];
+  b[threads + left] = questions[i];
+  back();
+  answers[i] = a[threads + i] + a[threads + left];
 }
 
 int main() {
@@ -41,14 +47,14 @@ int main() {
     CHECK(cuMemMap(*address, size, 0, memory, 0));
     CHECK(cuMemSetAccess(*address, size, &access, 1));
   }
-  int* read;  // what the threads read: first, then second
+  int* read;  // what the threads read: questions, then answers
   CHECK(cudaMalloc(&read, 2 * threads * sizeof(int)));
-  lab::fill<int>(a, threads, 7);
-  read_write_read<<<1, threads>>>(reinterpret_cast<int*>(a), reinterpret_cast<int*>(b), read, read + threads);
+  lab::fill<int>(a, 2 * threads, 7);
+  ask_and_answer<<<1, threads>>>(reinterpret_cast<int*>(a), reinterpret_cast<int*>(b), read, read + threads);
 
-  const CUdeviceptr first = reinterpret_cast<CUdeviceptr>(read), second = first + threads * sizeof(int);
-  std::printf("first read: %llu of %u old\n", lab::count<int>(first, threads, 7), threads);
-  std::printf("second read: %llu of %u new\n", lab::count<int>(second, threads, 42), threads);
+  const CUdeviceptr questions = reinterpret_cast<CUdeviceptr>(read), answers = questions + threads * sizeof(int);
+  std::printf("there: %llu of %u new\n", lab::count<int>(questions, threads, 2 * 42), threads);
+  std::printf("back: %llu of %u new\n", lab::count<int>(answers, threads, 4 * 42), threads);
 
   CHECK(cudaFree(read));
   for (CUdeviceptr address : {a, b}) {
