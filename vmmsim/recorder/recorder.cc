@@ -54,7 +54,7 @@ std::string name_of(CUpti_CallbackDomain domain, int number) {
 // A call that waits for work of a GPU, and who called it.
 struct Waiting {
   std::string name;
-  uint64_t nth, began;
+  uint64_t nth = 0, began = 0;
   std::vector<uintptr_t> stack;
   std::vector<std::string> of_python;
   bool is_told = false;
@@ -160,9 +160,12 @@ void watch_waits() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-bool is_capturing() {
-  const std::lock_guard held(state().lock);
-  return state().model.captures > 0;
+// Whether it matters now; else it is only counted.
+bool joins_now(const CUpti_CallbackData& data) {
+  State& all = state();
+  const std::lock_guard held(all.lock);
+  if (!all.model.captures) ++all.calls[plain(data.functionName)];
+  return all.model.captures > 0;
 }
 
 void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUpti_CallbackData& data) {
@@ -231,7 +234,7 @@ void look(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_Callback
     const std::lock_guard held(state().lock);
     if (*static_cast<const int*>(data.functionReturnValue) == 0)
       recorded->change(state().model, data.functionParams, data.context);
-  } else if (is_outermost && (recorded->kind != RecordedCall::joins || is_capturing())) {
+  } else if (is_outermost && (recorded->kind != RecordedCall::joins || joins_now(data))) {
     record(*recorded, domain, data);
   }
 }

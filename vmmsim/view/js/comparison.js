@@ -20,20 +20,22 @@ class Comparison extends Ownership {
     }
   }
   parts() {
-    const all = [...this.table_of(this.events(), ["allocated", "freed", "mapped", "unmapped"], "By line of the program"),
-      ...this.table_of(this.of_torch(), ["allocated", "freed"], "PyTorch's blocks, by the line that allocated")];
+    const columns = ["allocated", "freed", "mapped", "unmapped"];
+    const all = [...this.table_of(this.events(), columns, "By line of the program"),
+      ...this.table_of(this.of_torch(), columns.slice(0, 2), "PyTorch's blocks, by the line that allocated")];
     return [make(this.heading, {}, `From step ${this.from} to step ${this.at}`),
       ...all.length ? all : [make("p", {}, "Nothing was allocated, freed, mapped or unmapped.")]];
   }
   table_of(events, columns, title) {
     const its = [...events].filter(([, , step]) => step > this.from && step <= this.at);
-    const bytes = (some) => sum(some.map(([, size]) => size)), first = (some) => Math.min(...some.map((each) => each[2]));
+    const bytes = (some) => sum(some.map(([, size]) => size));
+    const first = (some) => Math.min(...some.map(([, , step]) => step));
     const lines = grouped(its, ([, , born, stack]) => this.owner({ born, stack }))
       .sort(([, one], [, other]) => bytes(other) - bytes(one) || first(one) - first(other));
     const cell = (some) => !some.length ? "–"
       : make("a", { href: `#${this.key}=${first(some)}` }, `${size_text(bytes(some))} in ${some.length}`);
-    const rows = lines.slice(0, most).map(([line, some]) => make("tr", {},
-      ...columns.map((_, nth) => make("td", {}, cell(some.filter(([column]) => column == nth)))), make("td", {}, line)));
+    const cells = (some) => columns.map((_, nth) => make("td", {}, cell(some.filter(([column]) => column == nth))));
+    const rows = lines.slice(0, most).map(([line, some]) => make("tr", {}, ...cells(some), make("td", {}, line)));
     if (lines.length > most)
       rows.push(make("tr", {}, make("td", { colspan: columns.length + 1 }, `… and ${lines.length - most} more`)));
     const head = make("tr", {}, ...[...columns, "by"].map((words) => make("th", { scope: "col" }, words)));

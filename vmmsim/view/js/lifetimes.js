@@ -5,7 +5,7 @@ const steps_of_mapping = ([, , , , born, died, granted]) => [born, died, ...gran
 
 class Lifetimes {
   constructor(data) {
-    Object.assign(this, data, { torch: new TorchBlocks(data.torch) });
+    Object.assign(this, data, { torch: new TorchBlocks(data) });
     this.mapped_in = this.reservations.map(() => []);
     for (const mapping of this.mappings) this.mapped_in[mapping[0]].push(mapping);
     const by = (all, key) => Object.fromEntries(grouped(all, (each) => each[key]));  // by the number of memory

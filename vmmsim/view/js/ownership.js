@@ -4,10 +4,12 @@
 // What a process had not given back when it ended is listed in all steps after that, so the last step has all that was
 // left. At last, who may use whose memory.
 const held_kinds = {
-  memory: "VMM memory", torch: "PyTorch's blocks, by the line that allocated", ordinary: "By cudaMalloc and the like", managed: "Managed memory",
+  memory: "VMM memory", torch: "PyTorch's blocks, by the line that allocated", ordinary: "By cudaMalloc and the like",
+  managed: "Managed memory",
   opened: "Another process's by cudaMalloc, opened here", objects: "Multicast objects",
   handles: "Handles not released", descriptors: "Open descriptors", mappings: "Mappings", reservations: "Reservations",
   modules: "For __device__ variables: goes with the program" };
+const most_lines = 40;  // of PyTorch's: a step must stay quick
 const kinds_of_block = { [OWN]: "ordinary", [OPENED]: "opened", [MANAGED]: "managed" };
 const is_memory = (kind) => /^(memory|ordinary|managed)$/.test(kind);
 
@@ -33,8 +35,8 @@ class Ownership {
     for (const [, size, device, born, died, kind] of blocks)
       if (kind != OF_MODULE) yield* this.thing(kinds_of_block[kind], size, device, born, died);
       else if (!died || died > this.at) yield* this.thing("modules", size, device, born, 0);
-    for (const [device, address, size, born, awaits, died, stack] of this.data.torch.at(this.at))
-      yield { kind: "torch", size, device, born: born || this.data.torch.begin, ended: 0, died, stack, name: hex(address),
+    for (const [device, address, size, born, awaits, , stack] of this.data.torch.at(this.at))
+      yield { kind: "torch", size, device, born: born || this.data.torch.begin, ended: 0, stack, name: hex(address),
         is_idle: awaits && awaits <= this.at, mapped: 0, held_by: "" };
     const device_of = (nth) => memory[nth - 1]?.[1] ?? -1;
     for (const [, nth, born, died] of handles) yield* this.thing("handles", 0, device_of(nth), born, died, `#${nth}`);
@@ -113,8 +115,9 @@ class Ownership {
   rows(things, key_of, row_of, depth = 0) {
     const groups = grouped(things, key_of).map(([, its]) => ({ its, size: sum(its.map(({ size }) => size)) }));
     groups.sort((one, other) => other.size - one.size || other.its.length - one.its.length);
-    const shown = groups.slice(0, most).map(({ its }) => row_of(its)), more = `… and ${groups.length - most} more`;
-    if (groups.length > most) shown.push(make("tr", { "data-depth": depth }, make("td", { colspan: 4 }, more)));
+    const count = !depth && things[0].stack != null ? most_lines : most, more = `… and ${groups.length - count} more`;
+    const shown = groups.slice(0, count).map(({ its }) => row_of(its));
+    if (groups.length > count) shown.push(make("tr", { "data-depth": depth }, make("td", { colspan: 4 }, more)));
     return shown;
   }
   // Of addresses how much is mapped there; of memory how much is mapped nowhere.
@@ -124,11 +127,6 @@ class Ownership {
     const idle = things.filter(({ is_idle }) => is_idle), bytes = sum(idle.map(({ size }) => size));
     const unused = things[0].kind == "torch" ? "awaiting free" : "mapped nowhere";
     return !idle.length ? "" : `, ${idle.length < things.length ? `${size_text(bytes)} of it ` : ""}${unused}`;
-  }
-  // The frames of a block of PyTorch's, the innermost first.
-  frames({ stack }) {
-    return this.data.stacks[stack].map((nth) => this.data.frames_of_code[nth])
-      .map(([name, where]) => `${where} in ${name}`);
   }
   // Of what is free in PyTorch's memory; or which steps its snapshot tells of.
   words_of_torch() {
@@ -145,7 +143,7 @@ class Ownership {
     return stack == null ? this.steps[born - 1].call : "";
   }
   owner(thing) {
-    if (thing.stack != null) return this.frames(thing)[0] ?? "not known where";
+    if (thing.stack != null) return this.data.torch.frames(thing.stack)[0] ?? "not known where";
     const { born, ended } = thing;
     const { process, owner } = this.steps[born - 1], [library, own] = parts_of_owner(this.data.owners[owner]);
     const whose = this.data.processes > 1 ? `${this.data.process(process, ended ? ended - 1 : this.at)}: ` : "";
@@ -167,7 +165,7 @@ class Ownership {
   }
   // What led to a step, from what called its owner on: lines; of a thread or where there are none, functions.
   callers(thing) {
-    if (thing.stack != null) return this.frames(thing).slice(1);
+    if (thing.stack != null) return this.data.torch.frames(thing.stack).slice(1);
     const { led_there, stack, owner } = this.steps[thing.born - 1], [library] = parts_of_owner(this.data.owners[owner]);
     if (led_there.length) return led_there;
     const frames = this.data.stacks[stack].map((nth) => this.data.frames_of_code[nth]).filter(([name]) => name);

@@ -144,8 +144,8 @@ class Picture {
       });
     });
     const more = its.length > most ? [make("p", {}, `… and ${its.length - most} more`)] : [];
-    return its.length ? [make("h3", {}, `PyTorch's blocks there in step ${at}`), make("ol", {}, ...its.slice(0, most)), ...more]
-      : [];
+    if (!its.length) return [];
+    return [make("h3", {}, `PyTorch's blocks there in step ${at}`), make("ol", {}, ...its.slice(0, most)), ...more];
   }
   events(all) {
     const { at, key } = this.view;

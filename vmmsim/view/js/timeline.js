@@ -31,7 +31,8 @@ class Timeline {
     this.tip = element.querySelector(".vmm-tip");
     this.slider = make("input", { type: "range", min: 1, max: last, "aria-label": "Step" });
     element.append(this.slider);
-    this.rows = [...this.rows_of_memory(peaks), ...this.rows_of_pieces(), ...element.dataset.of ? [] : this.rows_of_calls()];
+    this.rows = [...this.rows_of_memory(peaks), ...this.rows_of_pieces(),
+      ...element.dataset.of ? [] : this.rows_of_calls()];
     this.axis = this.row("axis", [], () => this.labels());
     this.axis.classList.add("vmm-axis");
     element.classList.add(this.rows.length > 6 ? "vmm-many" : "vmm-few");
@@ -104,8 +105,9 @@ class Timeline {
   }
   // The columns in which a call goes on, as far as that is known and seen: by time, else it has its own.
   columns_of(step) {
-    const took = this.is_by_time && this.took?.[step - 1] || 0, of = (before) => Math.floor(this.column(step, before) + 1e-9);
-    const [from, to] = [Math.max(of(took), 0), Math.min(of(0), Math.ceil(this.width) - 1)];
+    const took = this.is_by_time && this.took?.[step - 1] || 0;
+    const [begin, end] = [took, 0].map((before) => Math.floor(this.column(step, before) + 1e-9));
+    const [from, to] = [Math.max(begin, 0), Math.min(end, Math.ceil(this.width) - 1)];
     return from > to ? [] : Array.from({ length: to - from + 1 }, (_, index) => from + index);
   }
 
@@ -282,7 +284,8 @@ class Timeline {
     const all = Object.entries(kinds_of_memory).filter((_, nth) => has(nth)).map((each) => of(...each));
     for (const each of all) each.style.setProperty("--vmm-fill", `var(--vmm-gpu${lanes[0][0] % 8})`);
     all.push(of("peak", "peak"));
-    if (this.data.pieces.length) all.push(of("largest", "the largest free piece"), of("scattered", "other free pieces"));
+    if (this.data.pieces.length)
+      all.push(of("largest", "the largest free piece"), of("scattered", "other free pieces"));
     const has_calls = !this.element.dataset.of;
     if (has_calls && steps.some(is_kind.launches)) all.push(of("launch", "launch"));
     if (has_calls && steps.some(is_kind.errors)) all.push(of("wrong", "error"));

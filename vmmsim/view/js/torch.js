@@ -3,8 +3,16 @@
 // died, stack], of one process; `ranges` of addresses are its allocator's. Steps before `begin` and after `end` are not
 // in the snapshot.
 class TorchBlocks {
-  constructor({ process = 0, blocks = [], ranges = [], begin = 1, end = 0 } = {}) {
-    Object.assign(this, { process, blocks, ranges, begin, end, step: 0, now: [], addresses: [] });
+  constructor({ torch: { process = 0, blocks = [], ranges = [], begin = 1, end = 0 } = {}, stacks, frames_of_code }) {
+    Object.assign(this, { process, blocks, ranges, begin, end, stacks, frames_of_code, step: 0, now: [], addresses: [],
+      known: new Map() });
+  }
+  // What led to an allocation, the innermost first.
+  frames(stack) {
+    if (!this.known.has(stack))
+      this.known.set(stack, this.stacks[stack].map((nth) => this.frames_of_code[nth])
+        .map(([name, where]) => `${where} in ${name}`));
+    return this.known.get(stack);
   }
   get is_there() { return this.end > 0; }
   tells(at) { return this.begin <= at && at <= this.end; }

@@ -294,8 +294,8 @@ class View {
       return;
     }
     if (target.matches?.("textarea, select, input:not([type=range])")) return;
-    const { at, since } = this, { listed } = list, to = { ArrowLeft: nearest(listed, at, -1), ArrowRight: nearest(listed, at, 1),
-      Home: 1, End: this.last }[name];
+    const { at, since } = this, beside = (way) => nearest(list.listed, at, way);
+    const to = { ArrowLeft: beside(-1), ArrowRight: beside(1), Home: 1, End: this.last }[name];
     const upward = { ArrowUp: -1, ArrowDown: 1 }[name], is_pin = target.closest?.("[data-pin]");
     if (upward && target == list.list) this.go_listed(upward);
     else if (upward && target.closest?.(".vmm-scroll")) picture.focus_next(upward);
