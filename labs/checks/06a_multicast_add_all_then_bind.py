@@ -17,42 +17,54 @@ ELSEWHERE = (
     {"gpus": draw.randrange(9, 17)},
 )
 ARCHITECTURE = 90
-OUTPUT = "GPU 0 stored to all replicas: every GPU has it\n"
+OUTPUT = "object 1: every GPU has it\nobject 2: every GPU has it\n"
 HINTS = [
     "cuMulticastBindMem is not refused while a GPU is missing: it waits for it. Who adds the missing GPU meanwhile?",
-    "Two loops, one after the other: the first calls cuMulticastAddDevice for each GPU, the second creates memory on "
-    "each and binds it.",
+    "An object is created; every GPU is added to it; memory is bound. Which of these steps may not come earlier in the "
+    "turn of another GPU? And in the turn of the other object?",
+    "Memory is created once for each GPU, and large enough for both objects. What says in a bind which part of it is "
+    "meant? Look at the zeros of the lesson's call.",
     "cuMulticastGetGranularity takes the properties of the object, before it is created. The size must be a multiple "
-    "of its answer and of the granularity of memory: both are powers of two, so take the larger.",
-    "cuMulticastGetGranularity(&of_object, &object_properties, CU_MULTICAST_GRANULARITY_MINIMUM) answers in "
-    "of_object, a size_t. Round object_properties.size up after that, to std::max(granule, of_object).",
+    "of its answer and of the granularity of memory: both are powers of two.",
 ]
 
 GRANULES = {"coarse_multicast": (2 << 20, 4 << 20), "granules_of_16_mib": (16 << 20, 2 << 20)}  # memory's, an object's
 
 
-@check("every GPU is added before memory is bound", points=4)
+@check("every GPU is added to an object before memory is bound to it", points=4)
 def complete_before_bound(run):
-    gpus, added, last = run.options["gpus"], 0, None
-    for call, machine in run.replay():
-        added = max((len(memory.team) for memory in machine.memory), default=0)
-        if call.name.startswith("cuMulticastBind") and added < gpus:
+    gpus, added, last = run.options["gpus"], {}, {}
+    for call in run.all:
+        its = call.argument("mcHandle")
+        if call.name.startswith("cuMulticastBind") and added.get(its, 0) < gpus:
             break
-        last = call if call.name == "cuMulticastAddDevice" else last
-    if added < gpus:
-        happened = f"{added} of {gpus} were added, and a bind or a map waits for the others, for ever"
-        raise (last or run).wrong(f"all {gpus} GPUs are added before the first bind", happened)
+        if call.name == "cuMulticastAddDevice" and call.succeeded:
+            added[its], last[its] = added.get(its, 0) + 1, call
+    missing = [its for its, count in added.items() if count < gpus]
+    if missing or not added:
+        happened = f"{added.get(*missing[:1], 0) if missing else 0} of {gpus} were added"
+        blamed = last[missing[0]] if missing else run
+        wanted = f"all {gpus} GPUs are added before the first bind"
+        raise blamed.wrong(wanted, f"{happened}, and a bind or a map waits for the others, for ever")
 
 
-@check("memory of every GPU is bound when the kernel runs", page="#1-add-every-gpu-then-bind", points=3)
-def every_replica_bound(run):
-    launch = run.must_call("cudaLaunchKernel", "a kernel stores to all replicas")[0]
-    bound = {device for memory in run.machine_after(launch).memory for device, _ in memory.bound}
-    missing = set(range(run.options["gpus"])) - bound
-    if missing:
-        blamed = [launch, *run.calls("cuMulticastBind*")][-1]
-        happened = f"no memory of GPU {min(missing)} is bound"
-        raise blamed.wrong("memory of every GPU is bound when the kernel runs", happened)
+@check("half of each GPU's one allocation is bound to each object", page="#1-add-every-gpu-then-bind", points=3)
+def halves_bound(run):
+    launches = run.must_call("cudaLaunchKernel", "a kernel stores to all replicas")
+    bound = run.calls("cuMulticastBind*")
+    for gpu in range(run.options["gpus"]):
+        machine = run.machine_after(launches[0])
+        its = [memory for memory in machine.memory if memory.device == gpu and not memory.is_multicast]
+        if len(its) != 1:
+            blamed = [launches[0], *run.calls("cuMemCreate")][-1]
+            raise blamed.wrong(f"GPU {gpu} has one allocation, with a half for each object", f"it has {len(its)}")
+        objects = sum(gpu in {device for device, _ in memory.bound} for memory in machine.memory)
+        if objects != 2:
+            happened = f"memory of GPU {gpu} is bound to {objects} of them"
+            raise [launches[0], *bound][-1].wrong("memory of every GPU is bound to both objects", happened)
+    halves = {(call.argument("mcHandle"), call.argument("memOffset")) for call in bound}
+    if len(halves) != 2 or len({offset for _, offset in halves}) != 2:
+        raise bound[-1].wrong("one half of the memory is the first object's, the other the second's", "they share one")
 
 
 @check("the size is rounded up to the minimum granularity, and no further", page="#1-add-every-gpu-then-bind", points=4)
@@ -63,9 +75,10 @@ def no_more_than_needed(run):
     for call in run.all:
         if call.name in ("cuMulticastCreate", "cuMemCreate"):
             size = call.argument("size") or call.arguments["prop"]["size"]
-            if size != wanted:
+            if size != wanted * (1 if call.name == "cuMulticastCreate" else 2):
                 raise call.wrong(
-                    f"{wanted} bytes, {data} rounded up to the larger of the two minimum granularities:\n"
+                    f"{wanted} bytes for an object, and twice as many of memory: {data} rounded up to the larger of "
+                    "the two minimum granularities:\n"
                     f"that of memory is {of_memory}, that of the multicast object {of_object}",
                     f"{call.name} is asked for {size} bytes",
                 )

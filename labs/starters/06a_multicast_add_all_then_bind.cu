@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 06a: Add all, then bind
 //
-// This program adds one GPU and binds its memory at once, so its first bind waits for ever. Change that and the size:
-// - every GPU is added before memory is bound, then memory of every GPU is bound; look at each answer with CHECK
-// - cuMulticastGetGranularity is asked before cuMulticastCreate
-// - the size is rounded up to the larger of the two minimum granularities, and no further
+// Two multicast objects are to share one allocation of each GPU: its first half is the replica of the first object, its
+// second half that of the second. This program adds one GPU and binds at once, so its first bind waits for ever:
+// - every GPU is added to an object before memory is bound to it; look at each answer with CHECK
+// - each GPU has one allocation, and half of it is bound to each object: own[gpu] has the 7s first, and then the 9s
+// - the size of an object is rounded up to the larger of the two minimum granularities, and no further
 // - it is right for any number of GPUs, and whichever granularity is the larger
 // Read 06_multicast/README.md#1-add-every-gpu-then-bind. This lab has never run on hardware.
 #include "../multicast.h"
@@ -16,8 +17,8 @@ __global__ void broadcast(int* mc, int n, int value) {
 int main() {
   const int gpus = lab::begin_multicast(), n = 1100000;
   std::vector<CUmemGenericAllocationHandle> memory(gpus);
-  std::vector<CUdeviceptr> mc(gpus), own(gpus);
-  CUmemGenericAllocationHandle object = 0;
+  std::vector<CUdeviceptr> own(gpus);
+  CUmemGenericAllocationHandle objects[2] = {};
   const CUmemAllocationProp properties = lab::memory_of(0);
   CUmulticastObjectProp object_properties = {};
   object_properties.numDevices = gpus;
@@ -25,37 +26,39 @@ int main() {
   size_t granule = 0;
   CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 
-  // >>> your part: the size, the team, and its memory
+  // >>> your part: the size of an object, the two teams, and their memory
   object_properties.size = (object_properties.size + granule - 1) / granule * granule;
-  CHECK(cuMulticastCreate(&object, &object_properties));
-  for (int gpu = 0; gpu < gpus; ++gpu) {
-    const CUmemAllocationProp of_gpu = lab::memory_of(gpu);
-    CHECK(cuMulticastAddDevice(object, gpu));
-    CHECK(cuMemCreate(&memory[gpu], object_properties.size, &of_gpu, 0));
-    CHECK(cuMulticastBindMem(object, 0, memory[gpu], 0, object_properties.size, 0));
+  for (CUmemGenericAllocationHandle& object : objects) {
+    CHECK(cuMulticastCreate(&object, &object_properties));
+    for (int gpu = 0; gpu < gpus; ++gpu) {
+      const CUmemAllocationProp of_gpu = lab::memory_of(gpu);
+      CHECK(cuMulticastAddDevice(object, gpu));
+      CHECK(cuMemCreate(&memory[gpu], object_properties.size, &of_gpu, 0));
+      CHECK(cuMulticastBindMem(object, 0, memory[gpu], 0, object_properties.size, 0));
+    }
   }
   // <<<
 
-  for (int gpu = 0; gpu < gpus; ++gpu) {
-    mc[gpu] = lab::map_for(gpu, object, object_properties.size);
-    own[gpu] = lab::map_for(gpu, memory[gpu], object_properties.size);
+  const size_t replica = object_properties.size;
+  for (int gpu = 0; gpu < gpus; ++gpu) own[gpu] = lab::map_for(gpu, memory[gpu], 2 * replica);
+  for (int half = 0; half < 2; ++half) {
+    const CUdeviceptr mc = lab::map_for(0, objects[half], replica);
+    CHECK(cudaSetDevice(0));
+    broadcast<<<4, 256>>>(reinterpret_cast<int*>(mc), n, half ? 9 : 7);
+    CHECK(cudaDeviceSynchronize());
+    int have_it = 0;
+    for (int gpu = 0; gpu < gpus; ++gpu) {
+      CHECK(cudaSetDevice(gpu));
+      have_it += lab::count<int>(own[gpu] + half * replica, n, half ? 9 : 7) == n;
+    }
+    std::printf("object %d: %s\n", half + 1, have_it == gpus ? "every GPU has it" : "not every GPU has it");
+    for (int gpu = 0; gpu < gpus; ++gpu) CHECK(cuMulticastUnbind(objects[half], gpu, 0, replica));
+    lab::unmap(mc, replica);
+    CHECK(cuMemRelease(objects[half]));
   }
-  CHECK(cudaSetDevice(0));
-  broadcast<<<4, 256>>>(reinterpret_cast<int*>(mc[0]), n, 7);
-  CHECK(cudaDeviceSynchronize());
-  int have_it = 0;
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    CHECK(cudaSetDevice(gpu));
-    have_it += lab::count<int>(own[gpu], n, 7) == n;
-  }
-  std::printf("GPU 0 stored to all replicas: %s\n", have_it == gpus ? "every GPU has it" : "not every GPU has it");
-
-  for (int gpu = 0; gpu < gpus; ++gpu) {
-    CHECK(cuMulticastUnbind(object, gpu, 0, object_properties.size));
-    lab::unmap(mc[gpu], object_properties.size);
-    lab::unmap(own[gpu], object_properties.size);
+    lab::unmap(own[gpu], 2 * replica);
     CHECK(cuMemRelease(memory[gpu]));
   }
-  CHECK(cuMemRelease(object));
   return lab::end();
 }
