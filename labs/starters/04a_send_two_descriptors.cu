@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// Lab 04a: Send the descriptor
+// Lab 04a: Send two descriptors
 //
 // The exporter sends the number of its descriptor, which means nothing in another process. Send the descriptor itself:
 // - the importer gets a descriptor of its own, sent as SCM_RIGHTS beside a message, and imports it

@@ -9,7 +9,7 @@ import ctypes
 from labs.judge.check import EXPORT, IMPORT, Run, check
 from labs.judge.drawn import drawn
 
-TITLE = "Send the descriptor"
+TITLE = "Send two descriptors"
 MINUTES = 20
 SIZE = drawn("04a").randrange(4, 40, 2)  # MiB
 MAINS = {"integers": 1 << 19}, {"integers": SIZE << 18, "changes": {"size = 2 << 20": f"size = {SIZE} << 20"}}
