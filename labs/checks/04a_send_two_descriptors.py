@@ -1,38 +1,42 @@
 # SPDX-License-Identifier: MIT-0
 """04a: a descriptor's number means nothing elsewhere, access is each mapping's own, an open descriptor holds memory.
 
-One machine is enough: main takes one granule of GPU 0; what can differ is a number of a descriptor, and it does.
+One machine is enough: main takes two chunks of GPU 0; what can differ is a number of a descriptor, and it does.
 """
 
 import ctypes
 
-from labs.judge.check import EXPORT, IMPORT, Run, check
+from labs.judge.check import EXPORT, IMPORT, check
 from labs.judge.drawn import drawn
 
 TITLE = "Send two descriptors"
-MINUTES = 20
+MINUTES = 15
 SIZE = drawn("04a").randrange(4, 40, 2)  # MiB
 MAINS = {"integers": 1 << 19}, {"integers": SIZE << 18, "changes": {"size = 2 << 20": f"size = {SIZE} << 20"}}
 PAGE = "04_ipc_fd/README.md#2-send-it"
 OUTPUT = """\
-{integers} of {integers} integers are 7 in the importer
+{integers} are 7
+{integers} are 8
 exporter: 0 descriptors left open
 importer: 0 descriptors left open
 """
 HINTS = [
     "A descriptor's number is its place in the table of one process. Linux enters it into the table of another if it "
-    "travels in a control message: sendmsg with SCM_RIGHTS. The page has send_fd and receive_fd.",
-    "The message needs a byte of data (msg_iov), and in msg_control a cmsghdr: level SOL_SOCKET, type SCM_RIGHTS, "
-    "length CMSG_LEN(sizeof fd), and the number behind it, at CMSG_DATA.",
-    "recvmsg wants room for it: msg_control, and in msg_controllen the length of that room. With a length of 0 the "
-    "descriptor is lost without an error. The number at CMSG_DATA is the importer's own, and often another.",
-    "Which GPUs may use the importer's mapping? It is a new mapping, and the exporter's access does not come with it.",
-    "close(fd): in the exporter when the descriptor is sent, in the importer when it is imported. An open descriptor "
-    "holds the memory as a handle does.",
+    "travels in a control message: sendmsg with SCM_RIGHTS. The page has send_fd and receive_fd, for one descriptor.",
+    "How many descriptors a control message carries, its length alone says: cmsg_len. Which other lengths have to fit, "
+    "of the sender's buffer and of the receiver's?",
+    "With too little room in msg_controllen the descriptors that do not fit are lost without an error; with CMSG_SPACE "
+    "in place of CMSG_LEN there may be room for one more than you want.",
+    "Which GPUs may use the importer's mappings? They are new, and the exporter's access does not come with them.",
+    "close(fd): in the exporter when both are sent, in the importer when both are imported. An open descriptor holds "
+    "the memory as a handle does.",
 ]
 
 
-created_once = check("memory is created once, by the exporter", kept=True)(Run.must_create_once)
+@check("memory is created by the exporter alone", kept=True)
+def created_by_exporter(run):
+    for call in run.created()[2:]:
+        raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")
 
 
 def exported(run):
@@ -65,15 +69,15 @@ def what_was_imported(run, call):
     return f"it imported {fd}: no descriptor was sent beside the message, or none was taken from it"
 
 
-@check("the importer imports the descriptor that it was sent", page="#2-send-it", points=6)
+@check("the importer imports the descriptors that it was sent", page="#2-send-it", points=4)
 def imports_its_own(run):
-    wanted = "the importer receives a descriptor of its own, sent as SCM_RIGHTS, and imports it"
+    wanted = "the importer receives descriptors of its own, sent as SCM_RIGHTS, and imports them"
     for call in run.must_import():
         if not call.succeeded:
             raise call.wrong(wanted, what_was_imported(run, call))
 
 
-@check("GPU 0 has access to the importer's mapping", page="#3-import-it-and-use-it", points=2)
+@check("GPU 0 has access to the importer's mappings", page="#3-import-it-and-use-it")
 def access_in_the_importer(run):
     reads = run.must_read_in_importer()
     for call, machine in run.replay():
@@ -84,7 +88,7 @@ def access_in_the_importer(run):
             )
 
 
-@check("no descriptor is left open in either process", page="#5-let-go", points=3)
+@check("no descriptor is left open in either process", page="#5-let-go", points=2)
 def no_descriptor_left(run):
     for end in run.calls("exit"):
         for who, when, calls in ("exporter", "sent", exported(run)), ("importer", "imported", imported(run)):
@@ -93,40 +97,42 @@ def no_descriptor_left(run):
                 call, words = its[-1][0], f"descriptor {fd} is still open when it ends, and holds the memory"
                 if fd not in [number for _, number in its]:
                     words += ": it is a second one for the same memory, as dup makes"
-                raise call.wrong(f"the {who} closes the descriptor when it is {when}", words)
+                raise call.wrong(f"the {who} closes each descriptor when it is {when}", words)
 
 
-@check("the same where a descriptor has other numbers in each process", points=2, adversarial_timing=True)
+@check("the same where a descriptor has other numbers in each process", adversarial_timing=True)
 def other_numbers(run):
     imports_its_own(run)
     no_descriptor_left(run)
 
 
-@check("each closes its descriptor as soon as it may", page="#5-let-go", points=2, slow_importer=True)
+@check("each closes its descriptors as soon as it may", page="#5-let-go", points=2, slow_importer=True)
 def closed_at_once(run):
     """The import waits until the exporter has nothing to do but to wait."""
     imports, wanted = (
         imported(run),
-        "the exporter closes the descriptor when it is sent, the importer when it is imported",
+        "the exporter closes the descriptors when they are sent, the importer when they are imported",
     )
     for call, fd in [*exported(run), *imports]:
         last, words = (
-            (run.must_read_in_importer()[-1], "a kernel") if (call, fd) in imports else (imports[-1][0], "the import")
+            (run.must_read_in_importer()[-1], "a kernel") if (call, fd) in imports else (imports[0][0], "the import")
         )
         its = [it for it in closes(run, call.pid, fd) if it.index > call.index]
         if its and its[0].index > last.index:
             raise its[0].wrong(wanted, f"it was closed after {words} in line {last.line}")
 
 
-@check("one message carries the descriptor, and no other", adversarial_timing=True)
+@check("one message carries both descriptors, and no other", adversarial_timing=True)
 def sent(run):
-    exports, wanted = exported(run), "a message carries the descriptor of the memory as SCM_RIGHTS, and no other"
+    exports, wanted = exported(run), "one message carries both descriptors as SCM_RIGHTS, and no other"
     messages = run.calls("send")
     if exports and not messages:
         raise exports[0][0].wrong(wanted, "no message of the exporter carries one")
     for call in messages[1:]:
-        raise call.wrong(wanted, "it is sent once more")
+        raise call.wrong(wanted, "this is one message more")
     for call in messages:
-        if len(call.arguments["fds"]) != 1:
+        if len(call.arguments["fds"]) != 2:
             numbers = ", ".join(map(str, call.arguments["fds"]))
-            raise call.wrong(wanted, f"this one carries {numbers}; cmsg_len says how many: CMSG_LEN(sizeof fd) for one")
+            raise call.wrong(
+                wanted, f"this one carries {numbers}; cmsg_len says how many: CMSG_LEN(2 * sizeof(int)) for two"
+            )

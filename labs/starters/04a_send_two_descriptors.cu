@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 04a: Send two descriptors
 //
-// The exporter sends the number of its descriptor, which means nothing in another process. Send the descriptor itself:
-// - the importer gets a descriptor of its own, sent as SCM_RIGHTS beside a message, and imports it
-// - the importer grants GPU 0 access to its own mapping
-// - no descriptor is left open: the exporter closes it when it is sent, the importer when it is imported
+// The exporter sends the numbers of two descriptors, which mean nothing in another process. Send the descriptors:
+// - one message carries both as SCM_RIGHTS, and the importer gets descriptors of its own, in the same order
+// - the importer grants GPU 0 access to its own mappings
+// - no descriptor is left open: the exporter closes them when they are sent, the importer when they are imported
 // Read 04_ipc_fd/README.md#2-send-it.
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -15,13 +15,12 @@
 const size_t size = 2 << 20, n = size / sizeof(int);  // one granule
 const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-// >>> your part: the descriptor travels beside the message
-void send_fd(int socket, int fd) { EXPECT(write(socket, &fd, sizeof fd) == sizeof fd, "the number cannot be sent"); }
-
-int receive_fd(int socket) {
-  int fd = -1;
-  EXPECT(TEMP_FAILURE_RETRY(read(socket, &fd, sizeof fd)) == sizeof fd, "no number comes");
-  return fd;
+// >>> your part: the descriptors travel beside the message
+void send_fds(int socket, const int (&fds)[2]) {
+  EXPECT(write(socket, fds, sizeof fds) == sizeof fds, "the numbers cannot be sent");
+}
+void receive_fds(int socket, int (&fds)[2]) {
+  EXPECT(TEMP_FAILURE_RETRY(read(socket, fds, sizeof fds)) == sizeof fds, "no numbers come");
 }
 // <<<
 
@@ -29,7 +28,7 @@ long open_descriptors() { return std::distance(std::filesystem::directory_iterat
 
 int main() {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // the lines of the two come in order
-  int fd, ends[2];
+  int fds[2] = {-1, -1}, ends[2];
   char turn = 0;
   EXPECT(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "no socket");
   const pid_t exporter = fork();  // before any call of CUDA
@@ -41,36 +40,39 @@ int main() {
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = 0;
   properties.requestedHandleTypes = type;
   const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  CUmemGenericAllocationHandle memory;
+  CUmemGenericAllocationHandle memory[2];
   CUdeviceptr address = 0;
-  CHECK(cuMemAddressReserve(&address, size, 0, 0, 0));
+  CHECK(cuMemAddressReserve(&address, 2 * size, 0, 0, 0));
 
   if (!exporter) {
-    CHECK(cuMemCreate(&memory, size, &properties, 0));
-    CHECK(cuMemMap(address, size, 0, memory, 0));
-    CHECK(cuMemSetAccess(address, size, &access, 1));
-    lab::fill<int>(address, n, 7);
-    CHECK(cuMemExportToShareableHandle(&fd, memory, type, 0));
-    send_fd(socket, fd);
+    for (int i : {0, 1}) {
+      CHECK(cuMemCreate(&memory[i], size, &properties, 0));
+      CHECK(cuMemMap(address + i * size, size, 0, memory[i], 0));
+      CHECK(cuMemSetAccess(address + i * size, size, &access, 1));
+      lab::fill<int>(address + i * size, n, 7 + i);
+      CHECK(cuMemExportToShareableHandle(&fds[i], memory[i], type, 0));
+    }
+    send_fds(socket, fds);
     // >>> your part: what is left to do in the exporter
     // <<<
     EXPECT(TEMP_FAILURE_RETRY(read(socket, &turn, 1)) == 1, "the importer has ended");  // it has read
   } else {
     EXPECT(write(socket, &turn, 1) == 1, "the exporter has ended");
-    fd = receive_fd(socket);
-    CHECK(cuMemImportFromShareableHandle(&memory, reinterpret_cast<void*>(intptr_t(fd)), type));
-    CHECK(cuMemMap(address, size, 0, memory, 0));
+    receive_fds(socket, fds);
+    for (int i : {0, 1}) {
+      CHECK(cuMemImportFromShareableHandle(&memory[i], reinterpret_cast<void*>(intptr_t(fds[i])), type));
+      CHECK(cuMemMap(address + i * size, size, 0, memory[i], 0));
+    }
     // >>> your part: what is left to do in the importer
     // <<<
-    std::printf("%llu of %zu integers are 7 in the importer\n", lab::count<int>(address, n, 7), n);
+    for (int i : {0, 1}) std::printf("%llu are %d\n", lab::count<int>(address + i * size, n, 7 + i), 7 + i);
     EXPECT(write(socket, &turn, 1) == 1, "the exporter has ended");
   }
-  CHECK(cuMemUnmap(address, size));
-  CHECK(cuMemRelease(memory));
-  CHECK(cuMemAddressFree(address, size));
+  CHECK(cuMemUnmap(address, 2 * size));
+  for (const CUmemGenericAllocationHandle one : memory) CHECK(cuMemRelease(one));
+  CHECK(cuMemAddressFree(address, 2 * size));
   const long left = open_descriptors() - open_at_start;
   if (exporter) EXPECT(TEMP_FAILURE_RETRY(waitpid(exporter, nullptr, 0)) == exporter, "no exporter to wait for");
   std::printf("%s: %ld descriptors left open\n", exporter ? "importer" : "exporter", left);
