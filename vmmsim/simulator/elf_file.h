@@ -49,6 +49,13 @@ class ElfFile {
     return size;
   }
 
+  uint64_t first_address() const {  // where its first part is to lie: 0 of what can lie anywhere
+    uint64_t first = ~uint64_t(0);
+    for (unsigned i = 0; header_ && i < header_->e_phnum; ++i)
+      if (segment(i) && segment(i)->p_type == PT_LOAD && segment(i)->p_vaddr < first) first = segment(i)->p_vaddr;
+    return first == ~uint64_t(0) ? 0 : first & ~uint64_t(4095);
+  }
+
   // Its bytes; none if there is no such section.
   std::string_view section(std::string_view name) const {
     const Elf64_Shdr* const names = header_ ? header(header_->e_shstrndx) : nullptr;

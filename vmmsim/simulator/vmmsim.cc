@@ -56,7 +56,7 @@ const char usage[] =
     "  --explain            say in words why a call was refused or a kernel faulted\n"
     "  --trace FILE         write each call, and what it changed, as a line of JSON\n"
     "  --log FILE           write each line of vmmsim on stderr into this file too: a test runner may keep stderr\n"
-    "  --leaks              at its end, list what the program has not released\n"
+    "  --leaks              at its end, list what the program has not released, and the lines that made it\n"
     "  --fail CALL:N=ERROR  let the Nth call of CALL fail: cuMemCreate:2=CUDA_ERROR_OUT_OF_MEMORY\n"
     "  --slow-import SECONDS\n"
     "                       let an import wait until the process that made the memory has ended or waits for another,\n"

@@ -31,6 +31,7 @@ const Machine& machine() {
   return machine;
 }
 std::string what_lies_at(CUdevice, uint64_t, bool) { return "nothing"; }
+std::string unmapped_too_early(const Submission&, uint64_t, const char*) { return ""; }
 bool is_registered(uint64_t, bool) { return false; }
 uint64_t allocate_heap(CUdevice, size_t) { return 0; }
 void free_heap(uint64_t) {}

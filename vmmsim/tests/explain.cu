@@ -7,6 +7,7 @@
 #undef NDEBUG  // a release build too asks what an assertion does
 #include <sys/wait.h>
 #include <unistd.h>
+#include <atomic>
 #include <cassert>
 #include <cstdio>
 #include <cstdlib>
@@ -89,7 +90,7 @@ CUmemAccessDesc access(int gpu, CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PR
 }
 CUdeviceptr map(CUmemGenericAllocationHandle handle, int gpu, CUmemAccess_flags flags) {
   const CUdeviceptr address = reserve();
-  must(cuMemMap(address, size, 0, handle, 0));
+  must(cuMemMap(address, size, 0, handle, 0));  // in map
   const CUmemAccessDesc descriptor = access(gpu, flags);
   must(cuMemSetAccess(address, size, &descriptor, 1));
   return address;
@@ -178,11 +179,24 @@ MISTAKE(leaks) {
   map(handle, 0, CU_MEM_ACCESS_FLAGS_PROT_READ);
   reserve();
   int fd;
-  must(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  must(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));  // left open
   void* memory;
-  must(cudaMalloc(&memory, 1000));
-  must(cudaMallocHost(&memory, 1000));
-  must(cudaHostRegister(the_hosts, 1000, 0));
+  must(cudaMalloc(&memory, 1000));             // left on the GPU
+  must(cudaMallocHost(&memory, 1000));         // left on the host
+  must(cudaHostRegister(the_hosts, 1000, 0));  // left registered
+}
+
+void make_three() {
+  for (const size_t count : {1, 1, 2}) {
+    CUmemGenericAllocationHandle handle;
+    const CUmemAllocationProp prop = properties(0);
+    must(cuMemCreate(&handle, count * size, &prop, 0));  // thrice
+  }
+}
+MISTAKE(leaks_of_one_line) {
+  make_three();
+  CUdeviceptr address;
+  for (int i = 0; i < 2; ++i) must(cuMemAddressReserve(&address, 64 * MiB, 0, 0, 0));  // twice
 }
 
 MISTAKE(no_leaks) {
@@ -239,6 +253,27 @@ MISTAKE(unmapped) {
   const CUdeviceptr address = memory();
   must(cuMemUnmap(address, size));
   write_at(address);
+}
+// What is in the stream behind this comes too late: its memory is unmapped before.
+std::atomic<bool> is_unmapped = false;
+void let_unmap_first(CUdeviceptr address, void (*put_in)(CUdeviceptr)) {
+  say(address);
+  must(cudaLaunchHostFunc(
+      nullptr,
+      [](void*) {
+        while (!is_unmapped) std::this_thread::yield();
+      },
+      nullptr));
+  put_in(address);
+  must(cuMemUnmap(address, size));
+  is_unmapped = true;
+  cudaDeviceSynchronize();
+}
+MISTAKE(unmapped_too_early) {
+  let_unmap_first(memory(), [](CUdeviceptr to) { write_number<<<3, 32>>>(reinterpret_cast<int*>(to), 1); });
+}
+MISTAKE(unmapped_before_a_copy) {
+  let_unmap_first(memory(), [](CUdeviceptr to) { must(cudaMemsetAsync(reinterpret_cast<void*>(to), 1, size)); });
 }
 MISTAKE(given_back) {
   const CUdeviceptr address = reserve();

@@ -158,6 +158,23 @@ CASE(reserved_anew) {
   EXPECT(is_told(address, "is reserved") && !is_told(address, "it was"));
 }
 
+// What was unmapped after a call counts as too early for it, until something is mapped there again.
+CASE(unmapped_too_early_for_a_call) {
+  const uint64_t address = map_new(page);
+  const auto told_after = [&](uint64_t ranges) {
+    return unmapped_too_early({"cuLaunchKernel #1", ranges}, address + 5, "launched the kernel");
+  };
+  const uint64_t earlier = ranges_given_back();
+  unmap(address, page);
+  EXPECT(told_after(earlier).find("is mapped there; it was unmapped after cuLaunchKernel #1 had launched the kernel") !=
+         std::string::npos);
+  EXPECT(told_after(ranges_given_back()).empty());
+  free_reservation(address, page);
+  EXPECT(told_after(earlier).find("is neither mapped nor reserved; it was unmapped after") != std::string::npos);
+  map_new(page);
+  EXPECT(told_after(earlier).empty());
+}
+
 // The driver keeps a part in 256 of each GPU's memory, here two pages.
 CASE(kept_by_the_driver, [](Machine& m, Options&) { m.memory = 1024 * MiB; }) {
   for (int gpu : {0, 1}) EXPECT(free_of(gpu) == 1024 * MiB - 2 * page);
@@ -188,11 +205,13 @@ CASE(dma_bufs) {
 CASE(told_leaks) {
   current_call() = "cuMemCreate #1";
   const Handle handle = create(page, on_gpu(0), 0);
-  EXPECT(leaks().size() == 1 && leaks()[0].starts_with("handle "));
+  EXPECT(leaks().all.size() == 1 && leaks().all[0].kind == Leak::handle);
   const uint64_t address = reserve(page, 0, 0, 0);
   map(address, page, 0, handle, 0);
   release(handle);
-  EXPECT(leaks().size() == 2 && leaks()[0].starts_with("mapping of ") && leaks()[1].starts_with("reservation of "));
+  const Leaks left = leaks();
+  EXPECT(left.all.size() == 2 && left.all[0].kind == Leak::mapping && left.all[1].kind == Leak::reservation);
+  EXPECT(left.held == (std::map<std::string, uint64_t>{{"GPU 0", page}}));
 }
 
 // Once taken from its owner an allocation is nobody's, though it is still there, and cannot be taken again.

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sys/auxv.h>
 #include <unistd.h>
-#include <unwind.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,16 +17,17 @@
 #include <optional>
 #include <span>
 
-#include "../../trace/python_frames.h"
 #include "../gpu/gpu.h"
 #include "../interposed.h"
 #include "../memory/presence.h"
 #include "../memory/process.h"
 #include "../memory/records.h"
 #include "../memory/this_machine.h"
+#include "callers.h"
 #include "contexts.h"
 #include "driver.h"
 #include "ending.h"
+#include "leaks.h"
 #include "modules.h"
 
 namespace driver {
@@ -83,35 +83,17 @@ std::string format_call(const Call& call) {
   return plain(call.name) + "(" + all + ")";
 }
 
-// Where the program called, as JSON: ["growable+0x1234", ...], the innermost frame outside our two libraries, then
-// those of the same file that led there; then the lines of Python.
-std::string callers() {
-  struct Found {
-    const void* file = nullptr;
-    std::vector<std::string> all;
-  } found;
-  auto look = [](_Unwind_Context* frame, void* result) -> _Unwind_Reason_Code {
-    Dl_info here, that;
-    auto& [file, all] = *static_cast<Found*>(result);
-    const uintptr_t address = _Unwind_GetIP(frame);
-    if (!address || !dladdr(reinterpret_cast<void*>(&set_fault), &here)) return _URC_END_OF_STACK;
-    if (!dladdr(reinterpret_cast<void*>(address - 1), &that)) return _URC_NO_REASON;
-    if (that.dli_fbase == here.dli_fbase || (file && that.dli_fbase != file)) return _URC_NO_REASON;
-    const char* const slash = std::strrchr(that.dli_fname, '/');
-    const std::string name = slash ? slash + 1 : that.dli_fname;
-    if (name.starts_with("libcudart.so") || name.starts_with("libvmmsim_")) return _URC_NO_REASON;
-    all.push_back(name + "+" + hexadecimal(address - reinterpret_cast<uintptr_t>(that.dli_fbase)));
-    file = that.dli_fbase;
-    return _URC_NO_REASON;
-  };
-  _Unwind_Backtrace(look, &found);
-  if (!found.file) found.all.emplace_back("unknown");
-  for (const std::string& frame : trace::python_frames()) found.all.push_back(frame);
-  return trace::list_of_texts(found.all);
+// Where the program called, as JSON: ["growable+0x1234", ...], then the lines of Python.
+std::string callers_as_json() {
+  std::vector<std::string> all;
+  for (const auto& [file, offset] : callers())
+    all.push_back(offset ? file.substr(file.rfind('/') + 1) + "+" + hexadecimal(offset) : file);
+  if (all.empty() || all.front().starts_with('/')) all.emplace(all.begin(), "unknown");
+  return trace::list_of_texts(all);
 }
 
 void write_line(trace::Line line) {
-  const std::string from = callers();
+  const std::string from = callers_as_json();
   line.number = next_line();
   line.callers = from.c_str();
   const int error = the_trace().write(trace::text_of(line));
@@ -293,6 +275,7 @@ int run(const Call& call, int flags, const char* (*error_name)(int), const std::
   context.nth = count_call(context.name);
   const InProgress in_progress(context);
   pass(context, work);
+  note_place();
   const memory::Options& options = memory::options();
   const char* const error = error_name(context.result);
   const bool is_told = options.explain || options.trace;

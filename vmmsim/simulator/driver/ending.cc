@@ -19,6 +19,7 @@
 #include "../memory/records.h"
 #include "../memory/this_machine.h"
 #include "driver.h"
+#include "leaks.h"
 #include "modules.h"
 #include "pools.h"
 
@@ -71,7 +72,7 @@ __attribute__((destructor)) void finish() {
   if (memory::options().leaks) {
     forget_modules(nullptr);
     forget_memory(nullptr);
-    for (const std::string& leak : memory::leaks()) log("leak: " + leak);
+    log_leaks();
   }
   gpu::stop();
   trace_exit(state().exit_status);

@@ -25,7 +25,7 @@ using Start = std::function<void(const Operation&)>;
 struct OperationNode {
   Start start;                               // none: a mark
   CUcontext context = nullptr;               // of its stream
-  std::string asked_by = {};                 // the call that puts it in, for --trace
+  memory::Submission asked_by = {};          // the call that puts it in, for --trace and --explain
   int awaited GUARDED_BY(state().lock) = 1;  // operations before it that have not ended, and one until it is put in
   std::vector<Operation> next GUARDED_BY(state().lock);  // those that wait for it
   bool has_ended GUARDED_BY(state().lock) = false;

@@ -81,6 +81,12 @@ void record_events(const Work& work, const Operation& op) REQUIRES(state().lock)
   if (work.event_of_end) work.event_of_end->recorded = op;
 }
 
+memory::Submission submission() {
+  const memory::Options& options = memory::options();
+  if (!options.trace && !options.explain) return {};
+  return {memory::current_call(), memory::ranges_given_back()};
+}
+
 // Without work it is a mark, or what other processes see.
 Operation put_in(CUstream_st& stream, Start start, const Operation& also, const Work* work = nullptr) {
   must_not_capture(stream);
@@ -91,7 +97,7 @@ Operation put_in(CUstream_st& stream, Start start, const Operation& also, const 
     MutexLock held(state().lock);
     if (is_of_gpu) make_room(stream);
     op = make_operation(std::move(start), stream.context);
-    if (memory::options().trace) op->asked_by = memory::current_call();
+    op->asked_by = submission();
     op->is_kernel = work && work->function;
     if (is_of_gpu) stream.work.push_back(op);
     add_dependency(op, also);
@@ -147,7 +153,10 @@ void start_task(const Work& work, const Operation& op) {
     try {
       task();
     } catch (const memory::Refused& refused) {  // it was allowed when it was put in
-      set_fault({too_late, "a copy or memset came too late: " + refused.why, "", refused.address});
+      const std::string unmapped =
+          refused.address ? memory::unmapped_too_early(op->asked_by, *refused.address, "asked for it") : "";
+      const std::string& why = unmapped.empty() ? refused.why : unmapped;
+      set_fault({too_late, "a copy or memset came too late: " + why, "", refused.address});
     }
     ended(op);
   });
@@ -254,7 +263,7 @@ Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const
     MutexLock held(state().lock);
     make_room(stream);
     begin = make_operation(nullptr, stream.context);
-    if (memory::options().trace) begin->asked_by = memory::current_call();
+    begin->asked_by = submission();
     add_dependency(begin, also);
     append(stream, begin);
     end = add_steps(steps, std::move(starts), begin, std::move(at_end));

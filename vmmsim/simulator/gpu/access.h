@@ -21,6 +21,9 @@ struct Backing {
   memory::Replicas replicas = {};  // what is written goes to all these frames: of a multicast address
 };
 
+// For faults: what lies at an address, or was unmapped there after the launch.
+std::string what_lies_at(const ThreadBlock&, uint64_t address, bool writes);
+
 // Finds `size` bytes, a power of two, at an address of a space as one lane sees it. Throws Fault if they are not
 // aligned or the GPU has no such right (memory::readable or ::writable) there.
 Backing locate(const Warp&, const MicroOp&, unsigned lane, ptx::Space, uint64_t address, unsigned size,

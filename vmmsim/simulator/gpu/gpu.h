@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <vector>
+#include "../memory/memory.h"
 #include "../ptx/ptx.h"
 
 namespace gpu {
@@ -88,11 +89,12 @@ struct Launch {
   std::vector<std::byte> parameters;       // laid out as Kernel::parameters says
   std::function<void(const Fault*)> done;  // called once on a worker, null if all went well
   uint64_t order = 0;                      // of the program's operations
-  size_t stack_size = 1024;                // of a thread: cudaLimitStackSize
-  Dimensions cluster = {};                 // of how many blocks: they divide the grid
-  bool has_clusters = false;               // it was asked for: clusters of one block may be, too
-  bool is_cooperative = false;             // its blocks may wait for one another: the caller has seen that they all fit
-  std::shared_ptr<Heap> heap = {};         // the context's
+  memory::Submission submission = {};
+  size_t stack_size = 1024;         // of a thread: cudaLimitStackSize
+  Dimensions cluster = {};          // of how many blocks: they divide the grid
+  bool has_clusters = false;        // it was asked for: clusters of one block may be, too
+  bool is_cooperative = false;      // its blocks may wait for one another: the caller has seen that they all fit
+  std::shared_ptr<Heap> heap = {};  // the context's
   std::shared_ptr<Children> children = {};  // if the kernel launches others
   std::function<void()> begun = {};         // called once on a worker, when all blocks have begun
   std::function<void()> triggered = {};  // called once on a worker, when each block has let dependents begin or ended

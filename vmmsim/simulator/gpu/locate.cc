@@ -28,7 +28,7 @@ Backing locate_replicas(const Warp& w, const MicroOp& op, unsigned lane, uint64_
   const bool writes = right & memory::writable;
   const bool is_atomic = writes && right & memory::readable;
   if (memory::options().strict || is_atomic)
-    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, memory::what_lies_at(block.device, address, writes), address);
+    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, what_lies_at(block, address, writes), address);
   const memory::Replicas frames = memory::replicas(entry);
   const std::string unbound = memory::what_is_unbound(address, frames);
   char* const own = memory::own_replica(entry, block.device);
@@ -46,7 +46,7 @@ Backing locate_global(const Warp& w, const MicroOp& op, unsigned lane, uint64_t 
     return {reinterpret_cast<char*>(&workspace) + (address - grid_window), false, true};
   const Entry entry = memory::page_table(block.device).lookup(address);
   if ((entry & right) != right || (entry & memory::partly && !memory::is_registered(address, writes)))
-    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, memory::what_lies_at(block.device, address, writes), address);
+    fault(w, op, lane, CUDA_ERROR_ILLEGAL_ADDRESS, what_lies_at(block, address, writes), address);
   if (entry & memory::multicast) return locate_replicas(w, op, lane, address, entry, right);
   return {memory::frame(entry) + address % memory::page_size, (entry & memory::aliased) != 0, true};
 }
@@ -66,6 +66,11 @@ const ThreadBlock& owner_of(const Warp& w, const MicroOp& op, unsigned lane, uin
 }
 
 }  // namespace
+
+std::string what_lies_at(const ThreadBlock& block, uint64_t address, bool writes) {
+  const std::string unmapped = memory::unmapped_too_early(block.launch->submission, address, "launched the kernel");
+  return unmapped.empty() ? memory::what_lies_at(block.device, address, writes) : unmapped;
+}
 
 [[gnu::noinline]] Backing locate(const Warp& w, const MicroOp& op, unsigned lane, Space space, uint64_t address,
                                  unsigned size, Entry right) {

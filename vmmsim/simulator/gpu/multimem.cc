@@ -31,7 +31,7 @@ Replicas find_replicas(const Warp& w, const MicroOp& op, unsigned lane, uint64_t
           is_ordinary ? hexadecimal(address) +
                             " is an ordinary address, and a multimem instruction needs a multicast one: map the "
                             "handle of a multicast object (cuMulticastCreate, cuMemMap) and give that address"
-                      : memory::what_lies_at(w.block->device, address, right == memory::writable),
+                      : what_lies_at(*w.block, address, right == memory::writable),
           address);
   }
   const memory::Replicas frames = memory::replicas(entry);

@@ -260,6 +260,7 @@ void prepare_launch(Warp& w, const MicroOp& op, Lanes active) {
     Launch child = {kernel, parent.module, grid, block, caller.argument(3, 4), {}, nullptr, parent.order};
     child.heap = parent.heap;
     child.stack_size = parent.stack_size;
+    child.submission = parent.submission;
     parent.children->prepare(buffer, std::move(child));
   }
 }

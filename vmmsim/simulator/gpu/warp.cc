@@ -515,13 +515,10 @@ std::string source_of(const ptx::Instruction& i) {
   for (const ptx::Location* at = i.source; at; at = at->inlined_at) chain.push_back(at);
   std::string all;
   for (size_t k = 0; k < chain.size(); ++k) {
-    std::string_view file = *chain[k]->file;
+    const std::string_view file = *chain[k]->file;
     if (k == shown && chain.size() > 2 * shown) all += ", ...";
     if (file.empty() || (k >= shown && k + shown < chain.size())) continue;
-    size_t slash = file.rfind('/');
-    if (slash != file.npos && slash > 0) slash = file.rfind('/', slash - 1);
-    file.remove_prefix(slash + 1);  // what stands before the last directory differs from machine to machine
-    all += (all.empty() ? "" : ", inlined at ") + std::string(file) + ":" + std::to_string(chain[k]->line);
+    all += (all.empty() ? "" : ", inlined at ") + std::string(short_path(file)) + ":" + std::to_string(chain[k]->line);
   }
   return all;
 }

@@ -105,8 +105,7 @@ void give_back_unused(uint64_t address) REQUIRES(process_lock) {
 uint64_t take_addresses(uint64_t size, bool with_host_memory) {
   // Wherever the kernel likes, which is not where reservations are.
   char* room = static_cast<char*>(mmap(nullptr, size + page_size, PROT_NONE, flags, -1, 0));
-  if (room == MAP_FAILED)
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, "no addresses are left for " + std::to_string(size) + " bytes");
+  if (room == MAP_FAILED) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no addresses are left for " + size_text(size));
   const uint64_t address = round_up(reinterpret_cast<uint64_t>(room), page_size);
   char* const begin = reinterpret_cast<char*>(address);
   if (begin > room) munmap(room, static_cast<size_t>(begin - room));
@@ -114,7 +113,7 @@ uint64_t take_addresses(uint64_t size, bool with_host_memory) {
   if (with_host_memory && mmap(begin, size, PROT_READ | PROT_WRITE,
                                MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
     munmap(begin, size);
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, "the host has no " + std::to_string(size) + " bytes");
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "the host has no " + size_text(size) + " left");
   }
   process().areas[address] = address + size;
   return address;
@@ -159,27 +158,26 @@ bool are_ours(uint64_t address) {
 uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long long reserved_flags) {
   const auto guard = lock_process();
   if (reserved_flags) refuse("flags must be 0");
-  if (size == 0 || size % page_size)
-    refuse("size is " + std::to_string(size) + ": make it a multiple of 2 MiB, and not 0");
+  if (size == 0 || size % page_size) refuse("size is " + size_text(size) + ": make it a multiple of 2 MiB, and not 0");
   if (alignment & (alignment - 1) || alignment >> 48)
-    refuse("alignment is " + std::to_string(alignment) + ": make it a power of two, or 0");
+    refuse("alignment is " + size_text(alignment) + ": make it a power of two, or 0");
   if (hint % page_size || (alignment && hint % alignment))
     refuse("addr, the address wished for, must be a multiple of 2 MiB and of alignment, or 0");
   if (machine().largest_reservation && size > machine().largest_reservation)
     refuse(CUDA_ERROR_OUT_OF_MEMORY,
-           "this system gives " + in_mib(machine().largest_reservation) + " of addresses at once at most");
+           "this system gives " + size_text(machine().largest_reservation) + " of addresses at once at most");
   constexpr uint64_t limit = end_of_addresses;
   if (size >= limit || hint >= limit || hint + size > limit || alignment >= limit / 2)
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, "a process has 2^47 bytes of addresses: size, addr or alignment asks for more");
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "a process has 128 TiB of addresses: size, addr or alignment asks for more");
 
   alignment = std::max<uint64_t>(alignment, machine().granularity);
   const uint64_t address = place(hint, size, alignment);
   if (!address)
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, "no " + std::to_string(size) + " neighbouring bytes of addresses are left" +
-                                         (hint ? " at addr or above it" : ""));
+    refuse(CUDA_ERROR_OUT_OF_MEMORY,
+           "no " + size_text(size) + " of neighbouring addresses are left" + (hint ? " at addr or above it" : ""));
   std::erase_if(process().gone,
                 [&](const FreedRange& each) { return each.base < address + size && address < each.base + each.size; });
-  process().reservations[address] = {size, current_call()};
+  process().reservations[address] = {size, maker()};
   change("reserve", {{"address", hexadecimal(address)}, {"size", size}});
   return address;
 }
@@ -191,8 +189,8 @@ void free_reservation(uint64_t address, size_t size) {
   if (found == p.reservations.end() || address - found->first >= found->second.size)
     refuse("ptr: nothing is reserved at " + hexadecimal(address) + ", or it was freed");
   if (found->first != address || found->second.size != size)
-    refuse("the reservation there has " + std::to_string(found->second.size) + " bytes from " +
-           hexadecimal(found->first) + " on: free all of it, as it was reserved");
+    refuse("the reservation there has " + size_text(found->second.size) + " from " + hexadecimal(found->first) +
+           " on: free all of it, as it was reserved");
   const auto last = find_containing(p.mappings, address + size - 1);
   if (last != p.mappings.end() && last->first + last->second.size > address)
     refuse("memory is mapped there, for instance at " + hexadecimal(last->first) + ": unmap it first (cuMemUnmap)");

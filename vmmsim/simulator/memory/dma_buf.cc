@@ -45,8 +45,7 @@ int export_dma_buf(uint64_t address, size_t size, unsigned long long flags) {
     refuse(CUDA_ERROR_NOT_SUPPORTED, "this GPU has no dma-bufs: ask for CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED first");
   const uint64_t host_page = uint64_t(sysconf(_SC_PAGESIZE)), end = address + size;
   if (!size || size % host_page || address % host_page || end < address || end > uint64_t(1) << address_bits)
-    refuse("dptr and size: make both multiples of the host's page, " + std::to_string(host_page) +
-           " bytes, and size not 0");
+    refuse("dptr and size: make both multiples of the host's page, " + size_text(host_page) + ", and size not 0");
   const std::vector<uint32_t> records = records_of(address, end);
   if (flags & 1)
     refuse(CUDA_ERROR_NOT_SUPPORTED,
@@ -54,7 +53,7 @@ int export_dma_buf(uint64_t address, size_t size, unsigned long long flags) {
            "by more than PCIe: make flags 0");
   if (flags) refuse("flags must be 0");
   const int fd = export_dma_buf(records, size);
-  process().exported[fd] = current_call();
+  process().exported[fd] = maker();
   return fd;
 }
 

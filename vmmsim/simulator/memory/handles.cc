@@ -185,13 +185,13 @@ uint32_t take_memory(int owner, uint64_t size) {
   }
   if (number == invalid_index) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for an allocation");
   drop_record(number);
-  refuse(CUDA_ERROR_OUT_OF_MEMORY, owner_name(owner) + " has " + in_mib(ledger().gpu[owner].free * page_size) +
-                                       " left for all processes, and " + in_mib(size) + " are wanted");
+  refuse(CUDA_ERROR_OUT_OF_MEMORY, owner_name(owner) + " has " + size_text(ledger().gpu[owner].free * page_size) +
+                                       " left for all processes, and " + size_text(size) + " are wanted");
 }
 
 std::shared_ptr<AllocationHandle> add_handle(uint32_t record, bool imported) {
   LedgerLock locked;
-  const auto added = std::make_shared<AllocationHandle>(AllocationHandle{new_key(), record, imported, current_call()});
+  const auto added = std::make_shared<AllocationHandle>(AllocationHandle{new_key(), record, imported, maker()});
   process().handles[added->handle] = added;
   return added;
 }
@@ -214,7 +214,7 @@ Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long 
   const auto guard = lock_process();
   if (flags) refuse("flags must be 0");
   if (size == 0 || size % machine().granularity)
-    refuse("size is " + std::to_string(size) + ": round it up to the granularity, " + in_mib(machine().granularity));
+    refuse("size is " + size_text(size) + ": round it up to the granularity, " + size_text(machine().granularity));
   if (!machine().vmm) refuse(CUDA_ERROR_NOT_SUPPORTED, no_vmm);
   const int owner = owner_asked_for(properties);
   if (properties.allocFlags.gpuDirectRDMACapable && !machine().rdma)
@@ -287,7 +287,7 @@ int export_fd(Handle handle, unsigned long long flags) {
   const auto referent =
       exportable(handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR", flags);
   const int fd = export_record(referent->record);
-  process().exported[fd] = current_call();
+  process().exported[fd] = maker();
   change("export", {{"handle", hexadecimal(handle)},
                     {"fd", fd},
                     {"identity", hexadecimal(record_of(*referent).key)},

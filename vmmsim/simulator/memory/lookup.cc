@@ -11,8 +11,9 @@ namespace memory {
 namespace {
 
 std::string gpu_name(CUdevice device) { return "GPU " + std::to_string(device); }
-std::string bytes(uint64_t size) { return std::to_string(size) + " bytes"; }
-std::string since(const std::string& call) { return call.empty() ? "" : ", made by " + call; }
+std::string in_words(const FreedRange& range) {
+  return std::string(range.how) + (range.by.empty() ? "" : " by " + range.by);
+}
 
 int device_with(const Mapping& mapping) {
   if (mapping.opener >= 0) return mapping.opener;
@@ -162,7 +163,7 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
     const auto& gone = process().gone;
     const auto last = std::find_if(gone.rbegin(), gone.rend(),
                                    [&](const FreedRange& each) { return address - each.base < each.size; });
-    const std::string was = last == gone.rend() ? "" : "; it was " + last->how;
+    const std::string was = last == gone.rend() ? "" : "; it was " + in_words(*last);
     const auto there = find_locked(address);
     if (there && there->kind == Range::registered)
       return at + " is host memory that is registered for reading only (cudaHostRegisterReadOnly)";
@@ -172,7 +173,7 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
     if (!was.empty()) return at + " is neither mapped nor reserved" + was + ": use it before that, not after";
     const auto before = find_containing(process().mappings, address);
     if (before != process().mappings.end() && address - before->first < before->second.size + (page_size << 5))
-      return at + " is neither mapped nor reserved; " + bytes(address - before->first - before->second.size) +
+      return at + " is neither mapped nor reserved; " + size_text(address - before->first - before->second.size) +
              " before it a mapping ends, from " + hexadecimal(before->first) + " on: does an index run past the end?";
     if (address < 1 << 16) return at + " is a null pointer, or an index from one: was the memory ever allocated?";
     if (!are_ours(address))
@@ -185,7 +186,7 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
            gpu + " (cuMemSetAccess)";
   }
   const std::string where =
-      at + " lies in the mapping of " + bytes(mapping->size) + " from " + hexadecimal(mapping->base) + " on, ";
+      at + " lies in the mapping of " + size_text(mapping->size) + " from " + hexadecimal(mapping->base) + " on, ";
   const bool is_multicast = mapping->kind == Range::multicast_range;
   const std::string owner =
       mapping->record == invalid_index ? "the host" : owner_name(ledger().record[mapping->record].gpu);
@@ -212,45 +213,94 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
          (writing ? " and CU_MEM_ACCESS_FLAGS_PROT_READWRITE" : "") + (is_multicast ? "; and " + only : "");
 }
 
-std::vector<std::string> leaks() {
+std::string unmapped_too_early(const Submission& submission, uint64_t address, const char* done) {
   const auto guard = lock_process();
-  Process& p = process();
-  std::vector<std::string> found;
-  for (const auto& [handle, referent] : p.handles) {
-    if (!referent->references || referent->made_by.empty()) continue;
-    const Record& record = record_of(*referent);
-    const bool is_multicast = record.kind == Record::multicast;
-    unsigned bound = 0;
-    for (uint32_t b = is_multicast ? record.next : invalid_index; b != invalid_index; b = ledger().record[b].next)
-      ++bound;
-    found.push_back("handle " + hexadecimal(handle) + (is_multicast ? ", a multicast object of " : ", memory of ") +
-                    bytes(record.size) + since(referent->made_by) +
-                    (bound ? ", with " + std::to_string(bound) + " bindings (cuMulticastUnbind, cuMemRelease)"
-                           : " (cuMemRelease)"));
+  const auto& gone = process().gone;
+  const auto first = std::find_if(gone.begin(), gone.end(), [&](const FreedRange& each) {
+    return each.number > submission.after_ranges && each.how == "unmapped" && address - each.base < each.size;
+  });
+  if (first == gone.end() || mapping_at(address)) return "";
+  return hexadecimal(address) + " is " +
+         (is_reserved(address) ? "reserved, and nothing is mapped there" : "neither mapped nor reserved") +
+         "; it was " + in_words(*first) + " after " + submission.call + " had " + done +
+         ": wait for its stream (cudaStreamSynchronize) before the unmap";
+}
+
+// --- What is left at the end -----------------------------------------------------------------------------------------
+
+namespace {
+
+// The memory that a record stands for or, as a multicast object, has bound to it.
+std::vector<uint32_t> memory_of_record(uint32_t number) REQUIRES(process_lock) {
+  if (number == invalid_index) return {};
+  const Record* const records = ledger().record;
+  if (records[number].kind == Record::physical) return {number};
+  std::vector<uint32_t> bound;
+  if (records[number].kind == Record::multicast)
+    for (uint32_t b = records[number].next; b != invalid_index; b = records[b].next) bound.push_back(records[b].memory);
+  return bound;
+}
+
+std::string owner_of_record(uint32_t number) REQUIRES(process_lock) {
+  if (number == invalid_index) return "the host";
+  const Record& record = ledger().record[number];
+  return record.kind == Record::physical ? owner_name(record.gpu) : "";
+}
+
+Leak left(const AllocationHandle& handle) REQUIRES(process_lock) {
+  const Record& record = record_of(handle);
+  if (record.kind != Record::multicast)
+    return {Leak::handle, record.size, owner_of_record(handle.record), handle.made_by, handle.references};
+  return {Leak::multicast_object, record.size, "", handle.made_by, unsigned(memory_of_record(handle.record).size())};
+}
+
+Leak left(uint64_t base, const Allocation& allocation) REQUIRES(process_lock) {
+  if (allocation.kind == Range::registered)
+    return {Leak::registration, allocation.size, "the host", allocation.made_by};
+  const Mapping* const mapping = mapping_at(base);
+  return {Leak::allocation, allocation.size, owner_of_record(mapping ? mapping->record : invalid_index),
+          allocation.made_by};
+}
+
+// Descriptors that hold memory, also those that another process has sent.
+std::vector<std::pair<Leak, uint32_t>> open_descriptors() REQUIRES(process_lock) {
+  std::vector<std::pair<Leak, uint32_t>> found;
+  const int most = int(std::min(sysconf(_SC_OPEN_MAX), 65536L));
+  for (int fd = 0; fd < most; ++fd) {
+    const uint64_t size = dma_buf_size(fd);
+    const uint32_t record = exported_record(fd);
+    if (record == invalid_index && !size) continue;
+    const auto maker = process().exported.find(fd);
+    Leak leak = {size ? Leak::dma_buf : Leak::descriptor, size, "", {}};
+    if (!size) leak.size = ledger().record[record].size, leak.owner = owner_of_record(record);
+    if (maker != process().exported.end()) leak.made_by = maker->second;
+    found.emplace_back(leak, record);
   }
+  return found;
+}
+
+}  // namespace
+
+Leaks leaks() {
+  const auto guard = lock_process();
+  const Process& p = process();
+  Leaks found;
+  std::set<uint32_t> held;
+  const auto add = [&](const Leak& leak, uint32_t record = invalid_index) REQUIRES(process_lock) {
+    found.all.push_back(leak);
+    for (const uint32_t memory : memory_of_record(record)) held.insert(memory);
+  };
+  for (const auto& [handle, referent] : p.handles)
+    if (referent->references && !referent->made_by.call.empty()) add(left(*referent), referent->record);
   for (const auto& [base, mapping] : p.mappings)
-    if (mapping.referent && !mapping.made_by.empty())
-      found.push_back("mapping of " + bytes(mapping.size) + " at " + hexadecimal(base) + since(mapping.made_by) +
-                      " (cuMemUnmap)");
+    if (mapping.referent && !mapping.made_by.call.empty())
+      add({Leak::mapping, mapping.size, owner_of_record(mapping.record), mapping.made_by}, mapping.record);
   for (const auto& [base, reservation] : p.reservations)
-    if (!reservation.made_by.empty())
-      found.push_back("reservation of " + bytes(reservation.size) + " at " + hexadecimal(base) +
-                      since(reservation.made_by) + " (cuMemAddressFree)");
-  for (const auto& [base, each] : p.allocations)
-    if (each.kind == Range::registered)
-      found.push_back("registration of " + bytes(each.size) + " of the host at " + hexadecimal(base) +
-                      since(each.made_by) + " (cudaHostUnregister)");
-    else if (!each.made_by.empty())
-      found.push_back("memory of " + bytes(each.size) + " at " + hexadecimal(base) + since(each.made_by) +
-                      " (free it)");
-  const int most = int(sysconf(_SC_OPEN_MAX));
-  for (int fd = 0; fd < std::min(most, 65536); ++fd) {
-    const bool is_dma_buf = dma_buf_size(fd);
-    if (exported_record(fd) == invalid_index && !is_dma_buf) continue;
-    const auto maker = p.exported.find(fd);
-    found.push_back("descriptor " + std::to_string(fd) + (is_dma_buf ? ", a dma-buf" : " of exported memory") +
-                    (maker == p.exported.end() ? ", received" : since(maker->second)) + " (close)");
-  }
+    if (!reservation.made_by.call.empty()) add({Leak::reservation, reservation.size, "", reservation.made_by});
+  for (const auto& [base, allocation] : p.allocations)
+    if (allocation.kind == Range::registered || !allocation.made_by.call.empty()) add(left(base, allocation));
+  for (const auto& [descriptor, record] : open_descriptors()) add(descriptor, record);
+  for (const uint32_t record : held) found.held[owner_of_record(record)] += ledger().record[record].size;
   return found;
 }
 

@@ -127,17 +127,16 @@ void open_mapping(Mapping& mapping, std::span<const CUmemAccessDesc> descriptors
 // Memory is mapped whole. Of a multicast object a part of whole granules may be, from its start on: so does
 // microsoft/mscclpp (src/core/gpu_ipc_mem.cc), whose comment says that the offset must be 0.
 void check_part(uint64_t offset, uint64_t size, uint64_t whole, uint64_t multicast_granule) {
-  const std::string bytes = std::to_string(whole) + " bytes, and is mapped ";
+  const std::string all = size_text(whole);
   if (!multicast_granule && (offset || size != whole))
-    refuse(CUDA_ERROR_NOT_SUPPORTED, "the allocation has " + bytes + "whole only: make offset 0, and size " +
-                                         std::to_string(whole) +
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "the allocation has " + all +
+                                         ", and is mapped whole only: make offset 0, and size " + all +
                                          "; what shall be mapped in pieces is created in pieces (cuMemCreate)");
   if (multicast_granule && (offset || size > whole))
-    refuse(CUDA_ERROR_NOT_SUPPORTED, "the multicast object has " + bytes +
-                                         "from its start only: make offset 0, and size at most " +
-                                         std::to_string(whole));
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "the multicast object has " + all +
+                                         ", and is mapped from its start only: make offset 0, and size at most " + all);
   if (multicast_granule && size % multicast_granule)
-    refuse("size is " + std::to_string(size) + ": make it a multiple of " + in_mib(multicast_granule));
+    refuse("size is " + size_text(size) + ": make it a multiple of " + size_text(multicast_granule));
 }
 
 }  // namespace
@@ -173,7 +172,7 @@ Mapping* mapping_at(uint64_t address) {
 void add_mapping(Mapping mapping) {
   Process& p = process();
   mapping.id = ++p.ids;
-  mapping.made_by = current_call();
+  mapping.made_by = maker();
   mapping.access.resize(visible_gpus().size());
   const uint32_t record = mapping.record;
   if (mapping.referent && !mapping.referent->first_mapping) mapping.referent->first_mapping = mapping.base;
@@ -224,7 +223,7 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
     const bool is_memory = record_of(*referent).kind != Record::multicast;
     const uint64_t unit = is_memory ? machine().granularity : machine().multicast_granularity;
     check_part(offset, size, whole, is_memory ? 0 : unit);
-    if (address % unit) refuse("ptr is " + hexadecimal(address) + ": make it a multiple of " + in_mib(unit));
+    if (address % unit) refuse("ptr is " + hexadecimal(address) + ": make it a multiple of " + size_text(unit));
     // The driver does not look where the reservation ends: a range may go on in the next one.
     if (!is_reserved(address) || address + size > uint64_t(1) << address_bits)
       refuse("ptr: nothing is reserved at " + hexadecimal(address) + ": reserve it first (cuMemAddressReserve)");

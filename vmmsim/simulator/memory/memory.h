@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,8 +33,6 @@ struct Refused {
 
 // Errors that came with CUDA 13.4: older headers lack their names.
 constexpr auto multicast_resource_full = CUresult(47), fabric_not_ready = CUresult(919);
-
-inline std::string in_mib(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
 // Changes to allocations, reservations, mappings and access, for --trace: objects of JSON, ../../trace/README.md tells
 // which. The functions here report through this; the driver sets it.
@@ -197,10 +197,38 @@ void clear(char* bytes, size_t size);
 // What lies at an address for a GPU, and the call that would mend an access of it, in words: for faults.
 std::string what_lies_at(CUdevice, uint64_t address, bool writing);
 
-// Every handle, mapping, reservation, exported descriptor and allocation alive in this process, one line each, with the
-// call that made it: for --leaks. The driver names the call in progress by setting this to "cuMemCreate #3".
-std::vector<std::string> leaks();
-// What is made while it is empty is the simulator's own, and no leak.
-std::string& current_call();  // of the thread that asks
+// Work that a call put into a stream: what the call was, and how many ranges this process had given back before it.
+struct Submission {
+  std::string call = {};
+  uint64_t after_ranges = ~uint64_t(0);  // nobody asked: all that there will ever be
+};
+uint64_t ranges_given_back();
+// Of an address where memory was unmapped after a call had `done` ("launched the kernel") what then came too late for
+// it: in words, with what mends that. "": of no such address.
+std::string unmapped_too_early(const Submission&, uint64_t address, const char* done);
+
+// --- What is left at the end ----------------------------------------------------------------------------------------
+// Who made something. What no call made is the simulator's own, and no leak.
+using Place = std::shared_ptr<std::atomic<unsigned>>;
+struct Maker {
+  std::string call = {};  // "cuMemCreate #3"
+  Place place = {};       // of that call in the program, for --leaks: a number of the driver's, once it has found it
+};
+Maker maker();                // of what the thread that asks makes now
+std::string& current_call();  // of that thread; the driver sets it
+Place& current_place();       // likewise; null: the call has made nothing yet, or nobody wants to know
+
+struct Leak {
+  enum Kind { handle, multicast_object, mapping, reservation, allocation, registration, descriptor, dma_buf } kind;
+  uint64_t size;
+  std::string owner;  // "GPU 0", "the host"; "": addresses and multicast objects are no memory
+  Maker made_by;
+  unsigned more = 0;  // bindings of a multicast object, references of a handle
+};
+struct Leaks {
+  std::vector<Leak> all;
+  std::map<std::string, uint64_t> held;  // bytes of cuMemCreate's memory that these keep from being free, by owner
+};
+Leaks leaks();  // all that is alive in this process
 
 }  // namespace memory

@@ -132,9 +132,9 @@ void check(const CUmulticastObjectProp& properties) {
 
 void check_range(const char* what, uint64_t offset, uint64_t size, uint64_t whole) {
   if (offset % minimum() || size % minimum() || size == 0)
-    refuse("offsets and sizes are multiples of the granularity, " + in_mib(minimum()) + ", and the size is not 0");
+    refuse("offsets and sizes are multiples of the granularity, " + size_text(minimum()) + ", and the size is not 0");
   if (offset > whole || size > whole - offset)
-    refuse(std::string("offset and size go past the end of the ") + what + ", " + std::to_string(whole) + " bytes");
+    refuse(std::string("offset and size go past the end of the ") + what + ", " + size_text(whole));
 }
 
 // Binds memory once the team is complete. What `find` returns may have gone in the meantime, so it is found again.
@@ -201,9 +201,8 @@ void bind(Handle handle, TeamGpu named_gpu, uint64_t offset, uint64_t size, unsi
     need_slot(records[object]);
     for (uint32_t b = records[object].next; b != invalid_index; b = records[b].next)
       if (records[b].gpu == gpu && offset < records[b].offset + records[b].size && records[b].offset < offset + size)
-        refuse("memory of " + owner_name(gpu) + " is bound there already, from offset " +
-               std::to_string(records[b].offset) + " on, " + std::to_string(records[b].size) +
-               " bytes: unbind it first");
+        refuse("memory of " + owner_name(gpu) + " is bound there already, from offset " + size_text(records[b].offset) +
+               " on, " + size_text(records[b].size) + ": unbind it first");
     const uint32_t number = new_record(Record::binding);
     if (number == invalid_index) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a binding");
     Record& binding = records[number];
@@ -235,7 +234,7 @@ uint64_t take_multicast_pages(uint32_t object, uint64_t pages) {
   }
   if (first + pages > max_pages || !page_entry(first))
     refuse(CUDA_ERROR_OUT_OF_MEMORY,
-           "a process maps " + std::to_string(max_pages * page_size) + " bytes of multicast objects at most");
+           "a process maps " + size_text(max_pages * page_size) + " of multicast objects at most");
   for (int gpu = 0; gpu < int(gpus()); ++gpu)  // so that replicas() never lacks one
     if (has(ledger().record[object], gpu)) gpu_memory(gpu);
   if (machine().driver >= 13010) gpu_memory(host_of_node());
@@ -329,8 +328,7 @@ Handle multicast_create(const CUmulticastObjectProp& properties) {
   check(properties);
   if (properties.size == 0) refuse("prop: size is 0");
   if (properties.size % minimum())
-    refuse("prop: size is " + std::to_string(properties.size) + ": round it up to the granularity, " +
-           in_mib(minimum()));
+    refuse("prop: size is " + size_text(properties.size) + ": round it up to the granularity, " + size_text(minimum()));
   uint32_t number;
   {
     const LedgerLock locked;
@@ -429,7 +427,7 @@ void multicast_unbind(Handle handle, CUdevice device, size_t offset, size_t size
     refuse("no memory of GPU " + std::to_string(device) +
            " was bound with this offset and this size, and none lies whole within them");
   if (options().explain && unbound != std::vector{std::pair(offset, size)})
-    log_wrapped("vmmsim: " + current_call() + " names " + in_mib(size) + " of the multicast object, from offset " +
+    log_wrapped("vmmsim: " + current_call() + " names " + size_text(size) + " of the multicast object, from offset " +
                 hexadecimal(offset) + " on, where " + std::to_string(unbound.size()) +
                 " smaller binds are; the header wants offset and size of one bind, and calls all else undefined. Here "
                 "all that lie within are undone\n");

@@ -109,7 +109,7 @@ void set_peer(CUdevice device, CUdevice peer, bool enabled) {
     check_peers_left(device, gpu_of(peer));
     if (machine().bar1 && machine().bar1 < machine().memory)
       refuse(CUDA_ERROR_MAP_FAILED,
-             "peer access needs all of the peer's memory in its BAR1, which has " + in_mib(machine().bar1) +
+             "peer access needs all of the peer's memory in its BAR1, which has " + size_text(machine().bar1) +
                  ": open what is needed by cuMemSetAccess, or make the BAR1 large in the firmware");
   }
   if (enabled) process().peers.insert({device, peer});
@@ -159,7 +159,7 @@ Owner owner_of(const Allocation& allocation) { return allocation.is_taken ? Owne
 
 void add_allocation(uint64_t address, Allocation added, CUdevice device) {
   added.id = ++process().ids;
-  added.made_by = current_call();
+  added.made_by = maker();
   process().allocations[address] = added;
   change("allocate",
          {{"address", hexadecimal(address)}, {"size", added.size}, {"device", device}, {"shared", added.opened > 0}});
@@ -176,7 +176,7 @@ uint64_t allocate(CUdevice device, size_t size, Owner owner) {
   const auto guard = lock_process();
   gpu_of(device);
   if (size == 0) refuse("the size is 0");
-  if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no GPU has " + std::to_string(size) + " bytes");
+  if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no GPU has " + size_text(size));
   const uint64_t small = round_up(size, smallest);
   uint64_t address = small <= small_block ? room_for(device, small) : 0;
   if (!address) {
@@ -214,7 +214,7 @@ void free_heap(uint64_t address) {
 void* allocate_host(size_t size, bool managed, Owner owner) {
   const auto guard = lock_process();
   if (size == 0) refuse("the size is 0");
-  if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no host has " + std::to_string(size) + " bytes");
+  if (size >> address_bits) refuse(CUDA_ERROR_OUT_OF_MEMORY, "no host has " + size_text(size));
   const auto kind = managed ? Range::managed : Range::host;
   const uint64_t address = map_ordinary(invalid_index, round_up(size, page_size), kind);
   if (managed) madvise(reinterpret_cast<void*>(address), round_up(size, page_size), MADV_DONTFORK);  // as on an H100

@@ -241,7 +241,7 @@ uint64_t Pool::allocate(uint64_t size, const void* stream, Owner owner, const Ma
     });
   }
   if (found == gaps_.end())
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, "the pool has no " + std::to_string(size) + " neighbouring bytes of addresses");
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "the pool has no " + size_text(size) + " of neighbouring addresses");
   try {
     back(found->first, room);
   } catch (const Refused&) {  // what it keeps elsewhere may make room
@@ -297,7 +297,7 @@ int Pool::export_fd(CUmemAllocationHandleType type) const {
   }
   const int fd = export_record(record_);
   fcntl(fd, F_SETFD, 0);  // a program that this one executes gets it, as on the H200
-  process().exported[fd] = current_call();
+  process().exported[fd] = maker();
   return fd;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -22,7 +23,7 @@ struct AllocationHandle {
   Handle handle;
   uint32_t record;
   bool imported;
-  std::string made_by;
+  Maker made_by;
   unsigned references = 1, mappings = 0;
   // Of RDMA memory: the mapping that was made first. While that is gone and others are left, the memory is opened to no
   // other GPU. A new mapping takes its place, but there can be none while the owner has a right that it was given anew.
@@ -42,7 +43,7 @@ struct Mapping {
   bool has_small_blocks = false;
   CUdevice opener = -1;  // of another process's ordinary memory, which is open to this GPU alone
   uint64_t id;
-  std::string made_by;
+  Maker made_by;
 };
 
 // Ordinary memory: one or, in a mapping of one page, several allocations. Those of a pool lie across mappings, and
@@ -52,7 +53,7 @@ struct Allocation {
   Range::Kind kind;
   Owner owner;
   uint64_t id = 0;
-  std::string made_by = {};
+  Maker made_by = {};
   unsigned opened = 0;                   // IPC memory: how often; 0: this process made it
   bool is_read_only = false;             // registered
   bool is_taken = false;                 // from its owner
@@ -61,7 +62,7 @@ struct Allocation {
 
 struct Reservation {
   uint64_t size;
-  std::string made_by;
+  Maker made_by;
 };
 
 // Addresses that were taken from the kernel for reservations. One that a context began with stays.
@@ -72,8 +73,9 @@ struct Region {
 
 // Addresses where something was: for what is told of faults.
 struct FreedRange {
-  uint64_t base, size;
-  std::string how;  // "unmapped by cuMemUnmap #1"
+  uint64_t base, size, number;  // the last: in the order in which they went
+  std::string_view how;         // "unmapped"
+  std::string by;               // "cuMemUnmap #1"; "": by no call
 };
 
 // What a GPU has open of VMM memory, and what its tables of pages take for that.
@@ -93,7 +95,7 @@ struct Process {
   std::unordered_map<uint32_t, unsigned> times_mapped;  // record -> how many mappings of it there are
   std::unordered_map<CUdevice, OpenMappings> open;      // of VMM memory, to each GPU
   std::set<std::pair<CUdevice, CUdevice>> peers;        // (device, peer) that are enabled
-  std::map<int, std::string> exported;                  // descriptors -> the call that made them
+  std::map<int, Maker> exported;                        // descriptors -> who made them
   std::deque<FreedRange> gone;                          // the latest is the last
   uint64_t ids = 0;
 };
@@ -106,7 +108,8 @@ MutexLock lock_process() ACQUIRE(process_lock);
 // Tells a change for --trace: its kind, and what it was. Addresses and handles are texts.
 using trace::Member;
 void change(trace::Kind, const std::vector<Member>&);
-void record_freed(uint64_t base, uint64_t size, const char* how) REQUIRES(process_lock);  // by the call in progress
+void record_freed(uint64_t base, uint64_t size, std::string_view how)
+    REQUIRES(process_lock);  // by the call in progress
 
 // --- Who has memory: the machine's GPUs by their numbers, and after them the host of each node
 int host_of_node();

@@ -83,8 +83,8 @@ void must_be_registrable(uint64_t address, size_t size, bool is_read_only) {
   const auto last = find_containing(allocations, end - 1);
   if (last != allocations.end() && last->second.kind == Range::registered && last->first + last->second.size > address)
     refuse(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
-           std::to_string(last->second.size) + " bytes from " + hexadecimal(last->first) +
-               " on are registered already" + (last->second.made_by.empty() ? "" : ", by " + last->second.made_by));
+           size_text(last->second.size) + " from " + hexadecimal(last->first) + " on are registered already" +
+               (last->second.made_by.call.empty() ? "" : ", by " + last->second.made_by.call));
   for (const auto& [area, area_end] : process().areas)
     if (area < end && address < area_end) refuse("this is memory of CUDA's own, which GPUs reach as it is");
   if (!host_has(address / host_page * host_page, end, !is_read_only))
@@ -96,7 +96,7 @@ void must_be_registrable(uint64_t address, size_t size, bool is_read_only) {
 void register_host(uint64_t address, size_t size, bool is_read_only, Owner owner) {
   const auto guard = lock_process();
   auto& allocations = process().allocations;
-  Allocation added = {size, Range::registered, owner, ++process().ids, current_call()};
+  Allocation added = {size, Range::registered, owner, ++process().ids, maker()};
   added.is_read_only = is_read_only;
   allocations[address] = added;
   write_entries(address, size);
