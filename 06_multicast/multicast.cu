@@ -14,7 +14,7 @@ const size_t elements = threads * blocks;
 
 // What the memory of each GPU holds.
 struct Replica {
-  int in[elements], out[elements], arrived;
+  int data[elements], arrived;
 };
 
 // One load: the switch reads the replicas of all GPUs, and returns their sum.
@@ -29,7 +29,7 @@ __device__ void store_all(int* mc, int value) { ptx::multimem_st(ptx::sem_relaxe
 __global__ void all_reduce(Replica* mc, int gpu, int gpus) {
   const size_t begin = elements * gpu / gpus, end = elements * (gpu + 1) / gpus;
   const size_t i = begin + blockIdx.x * size_t(blockDim.x) + threadIdx.x;
-  if (i < end) store_all(&mc->out[i], sum_all(&mc->in[i]));
+  if (i < end) store_all(&mc->data[i], sum_all(&mc->data[i]));
 }
 
 // One addition: the switch adds 1 to the replicas of all GPUs. As a release, it comes after what this GPU wrote before.
@@ -87,14 +87,14 @@ static void load_meet(int gpus) {
   }
 }
 
-// On each GPU `out` must hold the sums: first, first + rise, first + 2 * rise and so on.
+// On each GPU `data` must hold the sums: first, first + rise, first + 2 * rise and so on.
 static void expect_sums(const std::vector<Replica*>& own, int first, int rise) {
-  std::vector<int> out(elements);
+  std::vector<int> data(elements);
   for (int gpu = 0; gpu < int(own.size()); ++gpu) {
     CHECK(cudaSetDevice(gpu));
-    CHECK(cudaMemcpy(out.data(), own[gpu]->out, sizeof own[gpu]->out, cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(data.data(), own[gpu]->data, sizeof own[gpu]->data, cudaMemcpyDeviceToHost));
     for (size_t i = 0; i < elements; ++i)
-      EXPECT(out[i] == first + rise * int(i), "GPU %d: element %zu is %d", gpu, i, out[i]);
+      EXPECT(data[i] == first + rise * int(i), "GPU %d: element %zu is %d", gpu, i, data[i]);
   }
 }
 
@@ -136,7 +136,7 @@ int main() {
 
     CHECK(cudaSetDevice(gpu));
     CHECK(cudaMemset(own[gpu], 0, size));
-    fill<<<blocks, threads>>>(own[gpu]->in, elements, gpu + 1);
+    fill<<<blocks, threads>>>(own[gpu]->data, elements, gpu + 1);
     CHECK(cudaGetLastError());
   }
   wait_for_all(gpus);
@@ -151,15 +151,14 @@ int main() {
   wait_for_all(gpus);
   const int first = gpus * (gpus + 1) / 2;  // 1 + 2 + ... + gpus
   expect_sums(own, first, gpus);
-  say("out[0] is %d on every GPU, and the other %zu sums are right", first, elements - 1);
+  say("data[0] is %d on every GPU, and the other %zu sums are right", first, elements - 1);
 
   step("[4] Let the GPUs wait for each other");
   load_meet(gpus);
   for (int layer = 0, arrivals = 0; layer < 2; ++layer, arrivals += 2 * gpus) {
     for (int gpu = 0; gpu < gpus; ++gpu) {
       CHECK(cudaSetDevice(gpu));
-      if (layer == 0) fill<<<blocks, threads>>>(own[gpu]->in, elements, 10 * (gpu + 1));
-      else CHECK(cudaMemcpyAsync(own[gpu]->in, own[gpu]->out, sizeof own[gpu]->in, cudaMemcpyDeviceToDevice));
+      if (layer == 0) fill<<<blocks, threads>>>(own[gpu]->data, elements, 10 * (gpu + 1));
       meet<<<1, 1>>>(own[gpu], mc[gpu], arrivals + gpus);  // now all have their numbers
       all_reduce<<<blocks / gpus + 1, threads>>>(mc[gpu], gpu, gpus);
       meet<<<1, 1>>>(own[gpu], mc[gpu], arrivals + 2 * gpus);  // now all have loaded, and stored their sums
@@ -168,7 +167,7 @@ int main() {
   }
   wait_for_all(gpus);
   expect_sums(own, gpus * 10 * first, gpus * gpus);
-  say("out[0] is %d on every GPU after two layers, and the host waited once", gpus * 10 * first);
+  say("data[0] is %d on every GPU after two layers, and the host waited once", gpus * 10 * first);
 
   step("[5] Take it down");
   for (Replica* address : mc) unmap(address, size);

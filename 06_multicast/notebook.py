@@ -5,7 +5,7 @@
 from by_hand import GRANULE, Kernels, counting, cu, map_for, memory_on, multicast_is_off, ok, read, use
 
 # %% [1]
-# Each GPU holds two arrays of n integers and a counter. How many bytes will that take, if objects have granules too?
+# Each GPU holds an array of n integers and a counter. How many bytes will that take, if objects have granules too?
 assert not multicast_is_off(), "NCCL_NVLS_ENABLE=0: multicast is switched off here; take simulated GPUs"
 gpus, n = 2, 102_400
 for gpu in reversed(range(gpus)):
@@ -17,8 +17,8 @@ granule = max(
     ok(cu.cuMemGetAllocationGranularity(memory_on(0), GRANULE)),
     ok(cu.cuMulticastGetGranularity(object_properties, of_object)),
 )
-size = (4 * (2 * n + 1) + granule - 1) // granule * granule
-f"a replica takes {4 * (2 * n + 1)} bytes: {size >> 20} MiB in whole granules"
+size = (4 * (n + 1) + granule - 1) // granule * granule
+f"a replica takes {4 * (n + 1)} bytes: {size >> 20} MiB in whole granules"
 # %% [1]
 # Two GPUs will bring 2 MiB each. Do you create the object with 2 MiB, or with 4? And does it take memory?
 object_properties.size = size
@@ -45,9 +45,9 @@ mc = [map_for(gpu, multicast, size, granule) for gpu in range(gpus)]
 # Each replica also gets an address of its own, for all that isn't multimem.
 own = [map_for(gpu, memory[gpu], size, granule) for gpu in range(gpus)]
 # %% [2]
-# Fill each replica's `in` at its own address: 1, 2, 3 on GPU 0, and 2, 3, 4 on GPU 1.
+# Fill each replica's array at its own address: 1, 2, 3 on GPU 0, and 2, 3, 4 on GPU 1.
 kernels = Kernels("multicast")
-blocks, out, arrived = n // 256, 4 * n, 8 * n  # where `out` and `arrived` begin in a replica
+blocks, arrived = n // 256, 4 * n  # where `arrived` begins in a replica
 
 
 def wait_for_all():
@@ -74,7 +74,7 @@ wait_for_all()
 use(0)
 kernels.all_reduce(blocks // gpus, 256, mc[0], 0, gpus)
 wait_for_all()
-[replica(gpu, out, 5) for gpu in range(gpus)]
+[replica(gpu, 0, 5) for gpu in range(gpus)]
 # %% [3]
 # Answer: The sums, 3, 5, 7: one store has reached both.
 #
@@ -82,8 +82,8 @@ wait_for_all()
 use(1)
 kernels.all_reduce(blocks // gpus, 256, mc[1], 1, gpus)
 wait_for_all()
-assert all(replica(gpu, out, n) == counting(3, n, 2) for gpu in range(gpus))
-[replica(gpu, out + 4 * (n - 5), 5) for gpu in range(gpus)]
+assert all(replica(gpu, 0, n) == counting(3, n, 2) for gpu in range(gpus))
+[replica(gpu, 4 * (n - 5), 5) for gpu in range(gpus)]
 # %% [4]
 # `meet` adds 1 at the multicast address, and waits until the counter is at its third argument. With 0 it waits for
 # nobody. What does each GPU count when both have run it?
@@ -103,10 +103,10 @@ for gpu in range(gpus):
     kernels.fill(blocks, 256, own[gpu], n, 10 * (gpu + 1))
     kernels.meet(1, 1, own[gpu], mc[gpu], 4)  # the counter only grows: 2 from before, and 2 now
     kernels.all_reduce(blocks // gpus, 256, mc[gpu], gpu, gpus)
-    kernels.meet(1, 1, own[gpu], mc[gpu], 6)  # a second layer could fill `in` now
+    kernels.meet(1, 1, own[gpu], mc[gpu], 6)  # a second layer could follow now
 wait_for_all()
-assert all(replica(gpu, out, n) == counting(30, n, 2) for gpu in range(gpus))
-[replica(gpu, out, 5) for gpu in range(gpus)]
+assert all(replica(gpu, 0, n) == counting(30, n, 2) for gpu in range(gpus))
+[replica(gpu, 0, 5) for gpu in range(gpus)]
 # %% [5]
 # Release a replica's handle, and its mapping. Is its memory free?
 ok(cu.cuMemUnmap(own[1], size))
