@@ -102,13 +102,13 @@ class TestOwnership(ViewTest):
         file, _ = self.page_of(writer.recording(), "torch", snapshot)
         self.at("#step=13,held", file)
         assert self.rows("torch") == [
-            ["20 MiB", "2 ×", "GPU 0", "▸ train.py:22 in train steps 7 to 12"],
-            ["8 MiB", "1 ×", "GPU 0", "train.py:20 in train 0x700100000000, step 5, awaiting free"],
+            ["20 MiB", "2 ×", "GPU 0", "▸ train.py:22 in train steps 7 to 11"],
+            ["8 MiB", "1 ×", "GPU 0", "train.py:20 in train 0x700100000000, step 4, awaiting free"],
         ]
         said = self.held()
         assert "PyTorch's blocks, by the line that allocated: 28 MiB in 3, 8 MiB of it awaiting free" in said
         assert "Cached and free in PyTorch's memory: 12 MiB on GPU 0, the largest piece 8 MiB." in said
-        worst = "PyTorch's free memory most scattered at step 11: 24 MiB, the largest piece 20 MiB"
+        worst = "PyTorch's free memory most scattered at step 11: 12 MiB, the largest piece 8 MiB"
         assert worst in self.page.locator(".vmm-matters").inner_text()
         self.button("Picture").click()
         mapped = self.page.locator(".vmm-scroll [data-pin='r0:0:20971520']").first
@@ -118,7 +118,7 @@ class TestOwnership(ViewTest):
         mapped.click(position={"x": 4, "y": 4})
         blocks = self.page.locator(".vmm-life ol").nth(1).locator("li").all_inner_texts()
         assert blocks == [
-            "8 MiB at 0x700100000000, awaiting free since step 5 train.py:20, in train",
+            "8 MiB at 0x700100000000, awaiting free since step 4 train.py:20, in train",
             "8 MiB at 0x700100c00000 since step 7 train.py:22, in train",
         ]
         self.expect_accessible()

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT-0
 """PyTorch's snapshots beside recordings, and what is free in pieces.
 
-The snapshot is made here, by the documentation of torch.cuda.memory._snapshot(): PyTorch has written none of it.
+torch_blocks.pickle was written by PyTorch, as torch_blocks.py says; the others are made here, by the documentation of
+torch.cuda.memory._snapshot().
 """
 
 import os
+import pathlib
 import pickle
 import random
 
@@ -13,11 +15,13 @@ import pytest
 from vmmsim.tests import sample
 from vmmsim.tests.sample import BASE, MIB, Writer
 from vmmsim.tool import Failed
+from vmmsim.trace.recording import Recording
 from vmmsim.view.frames import steps
 from vmmsim.view.pieces import Pieces, holes
 from vmmsim.view.snapshot import Snapshot
 
 AT = BASE + 4096 * MIB
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 def with_snapshot(writer, content, path):
@@ -31,12 +35,47 @@ def test_blocks_stand_in_the_steps_in_which_they_were(tmp_path):
     assert (its.process, its.begin, its.end) == (0, 4, 14)
     assert its.ranges == [[AT, AT + 40 * MIB]]
     blocks = [[gpu, (at - AT) // MIB, size // MIB, *lives] for gpu, at, size, *lives, _ in its.all]
-    assert blocks == [[0, 0, 8, 5, 13, 0], [0, 8, 4, 6, 8, 8], [0, 12, 8, 7, 0, 0], [0, 20, 12, 12, 0, 0]]
+    assert blocks == [[0, 0, 8, 4, 13, 0], [0, 8, 4, 6, 8, 8], [0, 12, 8, 7, 0, 0], [0, 20, 12, 11, 0, 0]]
     lines = [found.callers.stacks[stack] for *_, stack in its.all]
     names = list(found.callers.numbers)
     assert [names[frames[0]] for frames in lines] == [("train", f"train.py:{line}") for line in (20, 21, 22, 22)]
     changes = [(step, largest // MIB, others // MIB) for step, largest, others in its.pieces[0]]
-    assert changes == [(0, 0, 0), (4, 20, 0), (5, 12, 0), (6, 8, 0), (7, 0, 0), (8, 4, 0), (11, 20, 4), (12, 8, 4)]
+    assert changes == [(0, 0, 0), (4, 12, 0), (6, 8, 0), (7, 0, 0), (8, 4, 0), (11, 8, 4)]
+
+
+def test_what_pytorch_has_written_lies_in_its_memory():
+    """As it has asked CUDA for it: no block outside of a mapping, no two in one place, and at the end all is known."""
+    found = steps(Recording.read(HERE / "torch_blocks.jsonl.gz"), Snapshot.read(HERE / "torch_blocks.pickle"))
+    its, lives = found.blocks, found.lives.all
+    mapped = [
+        (int(lives["reservations"][room][2], 16) + at, size, born, died)
+        for room, at, size, _, born, died, _ in lives["mappings"]
+    ]
+    sizes = []
+    for step in range(its.begin, its.end + 1):
+        now = sorted(
+            (at, at + size) for _, at, size, born, _, died, _ in its.all if born <= step and not 0 < died <= step
+        )
+        pieces = Pieces()
+        for at, size, born, died in mapped:
+            if born <= step and not 0 < died <= step:
+                pieces.add(at, at + size)
+        whole = pieces.total
+        for begin, end in now:
+            pieces.remove(begin, end)
+        assert pieces.total == whole - sum(end - begin for begin, end in now), (
+            f"step {step}: outside, or two in one place"
+        )
+        free = next(change for change in reversed(its.pieces[0]) if change[0] <= step)
+        is_being_mapped = found[step - 1].call in ("cuMemMap", "cuMemSetAccess")
+        assert is_being_mapped or free[1:] == pieces.now(), f"step {step}"
+        sizes.append(sum(end - begin for begin, end in now))
+    assert sizes[-1] == (8 + 8 + 12 + 3 + 7 + 11 + 6) * MIB + 4096
+    assert max(sizes) == 64 * MIB
+    lines = {
+        names[0] for *_, stack in its.all for names in [[list(found.callers.numbers)[found.callers.stacks[stack][0]]]]
+    }
+    assert {where.partition(":")[0] for _, where in lines} == {"torch_blocks.py"}
 
 
 def test_a_trace_that_begins_late_and_one_that_is_empty(tmp_path):

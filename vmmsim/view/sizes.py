@@ -6,7 +6,7 @@ import re
 
 from vmmsim.trace.checks import OF_MODULES
 
-UNITS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
+UNITS = ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)
 VMM, ORDINARY, MANAGED = "", "ordinary", "managed"  # kinds of memory
 OWN, OF_MODULE, OPENED, IS_MANAGED = range(4)  # kinds of what is no VMM: the third is another process's
 
@@ -19,10 +19,10 @@ def kind_of_block(call):
 
 @functools.cache
 def size_text(size: int) -> str:
-    """1.5 MiB; of few GiB the second decimal, too, which is some MiB: 3.97 GiB."""
+    """1.5 MiB; of few GiB the second decimal, too, which is some MiB: 3.97 GiB; and of TiB, which is some GiB."""
     for unit, shift in UNITS:
         if size >= 1 << shift:
-            digits = 2 if 1 << 30 <= size < 100 << 30 else 1
+            digits = 2 if 1 << 30 <= size < 100 << 30 or size >= 1 << 40 else 1
             return f"{size / (1 << shift):.{digits}f}".rstrip("0").removesuffix(".") + f" {unit}"
     return f"{size} B"
 
@@ -37,8 +37,8 @@ def exact_size(size: int) -> str:
 
 def size_and_bytes(size):
     """With the bytes where the short form is not exact: what is missing there may be the mistake."""
-    unit = 1 << min(30, (max(size, 1).bit_length() - 1) // 10 * 10)
-    digits = 100 if unit == 1 << 30 else 10
+    unit = 1 << min(40, (max(size, 1).bit_length() - 1) // 10 * 10)
+    digits = 100 if unit >= 1 << 30 else 10
     return size_text(size) if size * digits % unit == 0 else f"{size_text(size)} ({size:,} B)"
 
 

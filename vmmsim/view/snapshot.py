@@ -150,13 +150,14 @@ class Blocks:
         known = [event for event in events if event.step and event.time] if self.times else []
         apart = sorted(self.times[its.step - 1] - its.time for its in known)[len(known) // 2] if known else 0
         for its in snapshot.events.values():
-            least, until = min(anchors), last
+            least, until, before = min(anchors), last, None
             for event in its:
                 if not event.step:
-                    is_timed = known and event.time
+                    is_for_it = event.action == "alloc" and before in ("segment_map", "segment_alloc")
+                    is_timed = known and event.time and not is_for_it
                     step = bisect.bisect_left(self.times, event.time + apart) + 1 if is_timed else least
                     event.step = -min(max(step, least), last)  # to be held against the next
-                least = abs(event.step)
+                least, before = abs(event.step), event.action
             for event in reversed(its):
                 until = min(until, abs(event.step)) if event.step < 0 else event.step
                 event.step = until

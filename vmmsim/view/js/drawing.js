@@ -127,7 +127,7 @@ class Drawing {
     const about = this.tooltips?.part(part, region);
     this.rect(part.x + 2, top + 4, part.width - 4, height, fill_of(box), part.status, about);
     this.hatch(part.x + 2, top + 4, part.width - 4, height, part.memory);
-    this.live(part, region, top + height + 2);
+    this.live(part, region, top + 7);
     this.text(part.middle, top + label, part.label(), text_kind(part.status));
     if (tag) this.text(part.middle, top + tag, tag_of(part.ranges, part.width - 6), "vmm-small");
   }
@@ -200,7 +200,7 @@ class Drawing {
       }],
       ["vmm-live", "PyTorch's blocks", (x, y) => {
         swatch(x, y, KEPT);
-        this.bar("vmm-live", y + 14, [[x + 4, x + 15]]);
+        this.bar("vmm-live", y + 5, [[x + 4, x + 15]]);
       }],
       ["vmm-track", "mapped, to scale", (x, y) => {
         this.bar("vmm-track", y + 9, [[x + 2, x + 24]]);

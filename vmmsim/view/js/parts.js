@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT-0
 // What the other files use: sizes, elements, what is packed.
-const units = [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]];
+const units = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]];
 const most = 400;  // rows, or events, that are put into the page at once
 
 function size_text(size) {  // as sizes.py has it
   for (const [unit, bytes] of units)
-    if (size >= bytes) return `${+(size / bytes).toFixed(unit == "GiB" && size < 100 * bytes ? 2 : 1)} ${unit}`;
+    if (size >= bytes)
+      return `${+(size / bytes).toFixed(unit == "TiB" || (unit == "GiB" && size < 100 * bytes) ? 2 : 1)} ${unit}`;
   return `${size} B`;
 }
 function exact(size) {
@@ -13,7 +14,7 @@ function exact(size) {
   return `${size} B`;
 }
 // However a size is written in small letters, 1024 mib, 1 gib or 1 gb, it becomes the same word.
-const with_sizes = (text) => text.replace(/(?<![\w,.])([\d,.]+)\s*(?:([kmg])i?b?|b)\b/g, (_, number, unit) => {
+const with_sizes = (text) => text.replace(/(?<![\w,.])([\d,.]+)\s*(?:([kmgt])i?b?|b)\b/g, (_, number, unit) => {
   const [, bytes] = units.find(([name]) => name[0].toLowerCase() == unit) ?? ["B", 1];
   return `=${size_text(number.replaceAll(",", "") * bytes).replace(" ", "")}`.toLowerCase();
 });
