@@ -45,6 +45,16 @@ extern "C" int RUN(int* to) {
 """
 MAIN = 'int main() { std::puts("started"); return RUN(nullptr) != 42; }\n'
 RUNS = "started\ncudaSuccess 42\n"
+ASKS_CUPTI = """
+#include <dlfcn.h>
+#include <cstdio>
+int main(int, char** words) {
+  void* const library = dlopen(words[1], RTLD_NOW);
+  if (!library) return std::puts(dlerror());
+  const int kernels = 3;
+  std::puts(reinterpret_cast<int (*)(int)>(dlsym(library, "cuptiActivityEnable"))(kernels) ? "refused" : "answered");
+}
+"""
 CALLER = """
 extern "C" int {0}(int*);
 int main() {{ return {0}(nullptr) != 42; }}
@@ -199,6 +209,15 @@ class TestInside(BuiltPrograms):
         self.runs(["sh", "-c", '"$0"; echo $?', program], 0, "started\n125\n", [f" {program} ", *cure])
         program = self.unknown(self.build("unknown_runtime_only.cpp", RUNTIME_ONLY, *INSIDE))
         self.runs([program], 125, "started\n", [f" {program} ", *cure])
+
+    def test_cupti_is_told(self):
+        """It has a runtime inside that nobody could build otherwise."""
+        found = sorted(pathlib.Path(BUILT["toolkit"]).glob("lib*/libcupti.so.*"))
+        if not found:
+            pytest.skip("the toolkit has no CUPTI")
+        program = self.build("asks_cupti.cpp", ASKS_CUPTI, *NONE, "-Xlinker", "--no-as-needed", CUDA)
+        words = "vmmsim: CUPTI, by which profilers look on, is not simulated: "
+        self.runs([program, found[0]], 0, "refused\n", [words, "libcupti.so"])
 
     def test_what_calls_the_driver_alone_runs(self):
         for name in "driver_only.cpp", "driver_only.cu":
