@@ -114,6 +114,8 @@ class TestOwnership(ViewTest):
         mapped = self.page.locator(".vmm-scroll [data-pin='r0:0:20971520']").first
         words = "Of it PyTorch has 8 MiB live in 1 block, 8 MiB awaiting free, 4 MiB cached."
         assert mapped.get_attribute("data-about").endswith(words)
+        other = self.page.locator(".vmm-scroll [data-pin='r0:20971520:20971520']").first.get_attribute("data-about")
+        assert other.endswith("Of it PyTorch has 12 MiB live in 1 block, 8 MiB cached.")
         assert "PyTorch's blocks" in self.page.locator(".vmm-scroll").inner_text()
         mapped.click(position={"x": 4, "y": 4})
         blocks = self.page.locator(".vmm-life ol").nth(1).locator("li").all_inner_texts()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT-0
 """PyTorch's snapshots beside recordings, and what is free in pieces.
 
-torch_blocks.pickle was written by PyTorch, as torch_blocks.py says; the others are made here, by the documentation of
-torch.cuda.memory._snapshot().
+torch_blocks.pickle.gz was written by PyTorch, as torch_blocks.py says; the others are made here, by the documentation
+of torch.cuda.memory._snapshot().
 """
 
+import gzip
 import os
 import pathlib
 import pickle
@@ -45,7 +46,7 @@ def test_blocks_stand_in_the_steps_in_which_they_were(tmp_path):
 
 def test_what_pytorch_has_written_lies_in_its_memory():
     """As it has asked CUDA for it: no block outside of a mapping, no two in one place, and at the end all is known."""
-    found = steps(Recording.read(HERE / "torch_blocks.jsonl.gz"), Snapshot.read(HERE / "torch_blocks.pickle"))
+    found = steps(Recording.read(HERE / "torch_blocks.jsonl.gz"), Snapshot.read(HERE / "torch_blocks.pickle.gz"))
     its, lives = found.blocks, found.lives.all
     mapped = [
         (int(lives["reservations"][room][2], 16) + at, size, born, died)
@@ -123,6 +124,8 @@ def test_what_is_no_snapshot_is_refused(tmp_path, subtests):
         ),
         ("text", b"text\n", "is no snapshot of PyTorch, as torch.cuda.memory._dump_snapshot.. writes it"),
         ("empty", b"", "is no snapshot"),
+        ("cut.gz", gzip.compress(pickle.dumps(content))[:-40], "is no snapshot"),
+        ("bad.gz", b"\x1f\x8btext", "cannot be decompressed"),
         ("cut", pickle.dumps(content)[:-40], "is no snapshot"),
         ("list", pickle.dumps([1]), "is no snapshot"),
         ("odd", pickle.dumps({"segments": [{"address": "x"}], "device_traces": []}), "is no snapshot"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT-0
-"""Tensors of many sizes, of which some go; then PyTorch's snapshot: how torch_blocks.jsonl.gz and .pickle were made."""
+"""Tensors of many sizes, of which some go; then PyTorch's snapshot. It made torch_blocks.jsonl.gz and .pickle.gz."""
 
 # PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True vmmsim view --gpus 1 --record torch_blocks.jsonl \
 #   python3 torch_blocks.py torch_blocks.pickle

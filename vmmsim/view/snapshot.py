@@ -14,10 +14,11 @@ import bisect
 import collections
 import dataclasses
 import pickle
+import zlib
 
 from vmmsim.tool import Failed
 from vmmsim.trace.line import number
-from vmmsim.trace.recording import OF_PACKAGES, OF_THE_SYSTEM, short_names
+from vmmsim.trace.recording import OF_PACKAGES, OF_THE_SYSTEM, opened, short_names
 from vmmsim.view.pieces import Pieces, changed
 
 WRITER = "torch.cuda.memory._dump_snapshot()"
@@ -28,7 +29,7 @@ MOST_BLOCKS = 100_000
 PART = 21  # addresses are looked up by 2 MiB
 BROKEN = (
     *(pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError, ImportError),
-    *(MemoryError, RecursionError, OverflowError),
+    *(MemoryError, RecursionError, OverflowError, zlib.error),
 )
 
 
@@ -75,10 +76,12 @@ class Snapshot:
     @classmethod
     def read(cls, path):
         try:
-            with open(path, "rb") as file:
+            with opened(path) as file:
                 return cls().filled(Plain(file).load())
         except OSError as error:
-            raise Failed(f"{path} cannot be read: {error.strerror}") from None
+            if error.errno:
+                raise Failed(f"{path} cannot be read: {error.strerror}") from None
+            raise Failed(f"{path} cannot be decompressed: {error}") from None
         except BROKEN as error:
             what = f": {error}" if isinstance(error, pickle.UnpicklingError) else ""
             raise Failed(f"{path} is no snapshot of PyTorch, as {WRITER} writes it{what}") from None
