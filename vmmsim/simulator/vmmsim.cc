@@ -231,8 +231,7 @@ Arguments read_arguments(char** words) {
   const Flags flags = {{"--strict", &all.options.strict},
                        {"--explain", &all.options.explain},
                        {"--leaks", &all.options.leaks},
-                       {"--adversarial-timing", &all.options.adversarial_timing},
-                       {"--no-luck", &all.options.adversarial_timing}};  // until 0.2
+                       {"--adversarial-timing", &all.options.adversarial_timing}};
   words = read_options(words, options, flags);
   all.machine = read_machine(machine);
   if (!slow_after.empty()) all.options.slow_after = static_cast<int>(number(slow_after, 0, 1'000'000));

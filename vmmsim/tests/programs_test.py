@@ -230,7 +230,7 @@ class TestPrograms(VmmsimCase):
         return words
 
     def lives(self, *words):
-        for options in ([], ["--no-luck"], ["--trace", self.scratch / "trace.jsonl"]):  # the option's old name, too
+        for options in ([], ["--adversarial-timing"], ["--trace", self.scratch / "trace.jsonl"]):
             self.ends(vmmsim(*options, *words), 0, "lives\n")
 
     WAITS = (  # with what vmmsim replaces; subprocess forks, polls and ends with _exit

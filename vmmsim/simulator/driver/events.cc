@@ -29,9 +29,9 @@ Start start_to_wait(const CUevent_st& event) {
   const uint64_t number = memory::times_recorded(event.shared->number);
   return [shared = event.shared, number](const Operation& op) {
     gpu::poll([=] {  // some process's stream gets there
-      const bool is_shut_down = fault() || memory::is_reached(shared->number, number);
-      if (is_shut_down) ended(op);
-      return is_shut_down;
+      const bool is_over = fault() || memory::is_reached(shared->number, number);
+      if (is_over) ended(op);
+      return is_over;
     });
   };
 }

@@ -61,7 +61,8 @@ struct Watch {
   std::shared_ptr<const Words> words;
   Operation op;
   size_t next = 0;
-  bool is_shut_down() {
+  // Goes as far as the words let it; true once all are past, or a fault ends it.
+  bool proceed() {
     try {
       while (next < words->size() && fault() == CUDA_SUCCESS && advance(device, (*words)[next])) ++next;
       if (next < words->size() && fault() == CUDA_SUCCESS) return false;
@@ -159,7 +160,7 @@ SharedWork words_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& given) {
   work->words = words;
   if (std::any_of(words->begin(), words->end(), is_wait)) {
     work->start = [device, words](const Work&, const Operation& op) {
-      gpu::poll([watch = Watch{device, words, op}]() mutable { return watch.is_shut_down(); });
+      gpu::poll([watch = Watch{device, words, op}]() mutable { return watch.proceed(); });
     };
   }
   return work;
