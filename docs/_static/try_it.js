@@ -70,9 +70,9 @@
 
   const unitAfter = (token = "") => {
     if (UNITS[token]) return UNITS[token];
-    const meant = Object.keys(UNITS).find((each) => each[0] === token[0]?.toUpperCase());
-    if (/^.i?b$/i.test(token) && meant) throw new Mistake(`“${token}” is no unit here: write ${meant}`);
-    return null;
+    if (!/^(.i?b|[kmgtp])$/i.test(token)) return null;
+    const all = Object.keys(UNITS), meant = all.find((each) => each[0] === token[0].toUpperCase());
+    throw new Mistake(`“${token}” is no unit here: write ${meant ?? all.join(", ")}`);
   };
   const gpuOf = ({ kind, bits }) => {
     if (kind !== "number") throw new Mistake("gpu() has a number in it, as gpu(0)");
@@ -92,7 +92,7 @@
 
   // Numbers with or without a unit, gpu(N), words and variables, with C's order of *, + and <<, as 2 * 3 MiB + va.
   const valueOf = (text, variables) => {
-    const tokens = text.match(/0x[0-9a-f]+|\d+|[A-Za-z_]\w*|<<|[-+*()]|\S/gi) ?? [];
+    const tokens = text.match(/0x[0-9a-f]+|\d+(?:\.\d+)?|[A-Za-z_]\w*|<<|[-+*()]|\S/gi) ?? [];
     let at = 0;
     const expect = (what) => {
       if (tokens[at++] !== what) throw new Mistake(`there is no ${what} in “${text.trim()}” where one is wanted`);
@@ -106,6 +106,8 @@
       const token = tokens[at++]?.replace(LONG, "");
       if (token === undefined) throw new Mistake("an argument is empty");
       if (token === "(") return bracketed();
+      if (token === "-") return counted("-", value("number", 0n), single());
+      if (token.includes(".")) throw new Mistake(`“${token}” is no whole number: take a smaller unit, as 1536 KiB`);
       if (/^\d/.test(token)) {
         const unit = unitAfter(tokens[at]);
         at += unit ? 1 : 0;
@@ -129,7 +131,8 @@
     const shifted = chain(["<<"], chain(["+", "-"], chain(["*"], single)));
     const all = shifted();
     if (at < tokens.length) throw new Mistake(`“${tokens[at]}” is not understood`);
-    if (all.bits < 0n || all.bits >> 64n) throw new Mistake(`“${text.trim()}” is no number of 64 bits`);
+    if (all.bits < 0n) throw new Mistake(`“${text.trim()}” is negative, and CUDA takes no such number here`);
+    if (all.bits >> 64n) throw new Mistake(`“${text.trim()}” is too large: a number here has 64 bits at most`);
     return all;
   };
 
@@ -280,6 +283,35 @@
       role="img" aria-label="The addresses, and the memory behind them">${elements.join("")}</svg>`;
   };
 
+  // --- The link to a box ---------------------------------------------------------------------------------------------
+
+  // Its fragment is the section of the box, and what was typed, as short as it can be read: a slash ends a line, + is
+  // a blank, and behind a comma there is one.
+  const CLEAR = { "%2C%20": ",", "%20": "+", "%24": "$", "%26": "&", "%3A": ":", "%3B": ";", "%3D": "=" };
+  const codeOf = (text) => text.split("\n").map((line) =>
+    encodeURIComponent(line).replace(/%2C%20|%(?:20|24|26|3A|3B|3D)/g, (code) => CLEAR[code])).join("/");
+  const textOf = (code) => code.split("/").map((line) =>
+    decodeURIComponent(line.replaceAll(",", ", ").replaceAll("+", " "))).join("\n");
+  const sectionOf = (listing) => listing.closest("section").id;
+
+  // The box that the address names, and what is to be in it.
+  const linked = (boxes) => {
+    const [, section, code] = location.hash.match(/^#([^=]+)=(.+)$/) ?? [];
+    const listing = boxes.find((each) => sectionOf(each) === section);
+    try {
+      return listing ? { listing, text: textOf(code) } : {};
+    } catch {  // the link was cut off
+      return {};
+    }
+  };
+  const setAddress = (listing, text, first) => {
+    try {
+      history.replaceState(history.state, "", `#${sectionOf(listing)}${text === first ? "" : `=${codeOf(text)}`}`);
+    } catch {
+      // Safari takes a hundred in half a minute; the next one comes soon.
+    }
+  };
+
   // --- The box -------------------------------------------------------------------------------------------------------
 
   const element = (name, attributes, ...children) => {
@@ -288,12 +320,15 @@
     return made;
   };
 
+  // Returns when it will be answered, and what puts another text into it.
   const makeBox = (listing) => {
     const first = listing.querySelector("pre").textContent.trimEnd();
     const editor = element("textarea", { value: first, spellcheck: false, ariaLabel: "Calls, one a line" });
     const answers = element("ol", { className: "try-it-answers" });
     const picture = element("div", { className: "try-it-picture vmm-scroll" });
     const reset = element("button", { type: "button", hidden: true });
+    const copy = element("button", { type: "button", textContent: "Copy link" });
+    const status = element("span", { role: "status" });
     let latest = 0, clicked = null, edited = first;
 
     const show = (rows, chosen) => {
@@ -329,29 +364,59 @@
       show(rows, clicked !== null && clicked < rows.length ? clicked : rows.length - 1);
       listing.dataset.answered = editor.value;  // nobody need wait longer
     };
+    const fill = (text) => {
+      editor.value = text;
+      clicked = null;
+      return run();
+    };
+    const runMine = async () => {
+      status.textContent = "";
+      const mine = editor.value;
+      await run();
+      if (mine === editor.value) setAddress(listing, mine, first);
+    };
     editor.addEventListener("input", () => {
       clicked = null;  // what is typed is looked at
-      run();
+      runMine();
     });
     reset.addEventListener("click", () => {
       editor.value = editor.value === first ? edited : first;
-      run();
+      runMine();
+    });
+    copy.addEventListener("click", async () => {
+      setAddress(listing, editor.value, first);
+      const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+      status.textContent = copied ? "The link is copied" : "The link is in the address bar";
     });
     const is_focused = listing.contains(document.activeElement);
-    listing.replaceChildren(editor, reset, answers, picture);
+    listing.replaceChildren(editor, element("div", { className: "try-it-bar" }, reset, copy, status), answers, picture);
     if (is_focused) editor.focus();
     listing.classList.add("is-ready");
-    return run();
+    return { fill, answered: run() };
   };
 
-  // The machine is fetched, as a script so that it is also from file://, when a reader comes near the first box.
+  // The machine is fetched, as a script so that it is also from file://, when a reader comes near the first box, or to
+  // one by a link.
   document.addEventListener("DOMContentLoaded", () => {
-    const boxes = [...document.querySelectorAll(".try-it")];
+    const boxes = [...document.querySelectorAll(".try-it")], made = new Map();
+    const follow = async () => {
+      const { listing, text } = linked(boxes);
+      if (!listing) return;
+      const filled = made.get(listing)?.fill(text), all = [...made.values()].map(({ answered }) => answered);
+      await Promise.all([filled, ...all]);  // what is above the box has its height then
+      listing.scrollIntoView();
+    };
+    const makeAll = () => {
+      for (const box of boxes) made.set(box, makeBox(box));
+      follow();
+    };
     const watcher = new IntersectionObserver((entries) => {
       if (!entries.some(({ isIntersecting }) => isIntersecting)) return;
       watcher.disconnect();
-      document.head.append(element("script", { src: machineOfBoxes, onload: () => boxes.forEach(makeBox) }));
+      document.head.append(element("script", { src: machineOfBoxes, onload: makeAll }));
     }, { rootMargin: "400px" });
     for (const box of boxes) watcher.observe(box);
+    follow();
+    addEventListener("hashchange", follow);
   });
 }

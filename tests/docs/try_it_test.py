@@ -8,7 +8,7 @@ import pathlib
 import shutil
 
 from vmmsim.built import BUILT
-from vmmsim.tests.browser import BrowserTest, skip
+from vmmsim.tests.browser import COPIED, NOTHING_COPIED, SETTLED, BrowserTest, skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFORMANCE = ROOT / "vmmsim" / "tests" / "conformance"
@@ -130,8 +130,9 @@ class TestTryIt(BrowserTest):
             skip("this book was built without em++; install emscripten (apt-get install emscripten)")
         self.open_boxes(PAGE)
 
-    def open_boxes(self, page):
-        self.open(page)
+    def open_boxes(self, page, fragment=""):
+        self.page.goto(f"{page.as_uri()}{fragment}")
+        self.page.evaluate(SETTLED)
         self.page.locator(".try-it").first.scroll_into_view_if_needed()
         self.page.wait_for_selector(".try-it.is-ready .try-it-answers li")
 
@@ -162,7 +163,8 @@ class TestTryIt(BrowserTest):
         refused = {1: "cuMemCreate(&memory, 3000000, gpu(0), 0)", 5: "cuMemUnmap(va, 2 MiB)", 6: READ_1}
         boxes = self.page.locator(".try-it.is-ready")
         self.page.wait_for_function("[...document.querySelectorAll('.try-it')].every((box) => box.dataset.answered)")
-        assert boxes.count() == 8
+        sections = boxes.evaluate_all("(boxes) => boxes.map((box) => box.closest('section').id)")
+        assert boxes.count() == len(set(sections)) == 8  # or links to boxes would lead to others
         for number in range(boxes.count()):
             bad = boxes.nth(number).locator("button:has(.try-it-bad) code").all_inner_texts()
             assert bad == ([refused[number]] if number in refused else [])
@@ -201,8 +203,13 @@ class TestTryIt(BrowserTest):
             ("cuMemRelease(2 ! 3)", "“!” is not understood"),
             ("cuMemRelease()", "has 1 arguments here"),
             ("cuMemRelease(1", "with both its parentheses"),
-            ("cuMemRelease(99999999999999999999)", "is no number of 64 bits"),
-            ("cuMemRelease(1 - 2)", "is no number of 64 bits"),
+            ("cuMemRelease(99999999999999999999)", "“99999999999999999999” is too large: a number here has 64 bits"),
+            ("cuMemRelease(1 - 2)", "“1 - 2” is negative, and CUDA takes no such number here"),
+            ("cuMemAddressReserve(&va, -1, 0, 0, 0)", "“-1” is negative"),
+            ("cuMemAddressReserve(&va, -4 MiB, 0, 0, 0)", "“-4 MiB” is negative"),
+            ("cuMemAddressReserve(&va, 1.5 MiB, 0, 0, 0)", "“1.5” is no whole number: take a smaller unit"),
+            ("cuMemAddressReserve(&va, 4 M, 0, 0, 0)", "“M” is no unit here: write MiB"),
+            ("cuMemAddressReserve(&va, 1 PiB, 0, 0, 0)", "“PiB” is no unit here: write KiB, MiB, GiB, TiB"),
             ("cuMemAdressReserve(&va, 1, 0, 0, 0)", "is cuMemAddressReserve meant?"),
             ("cuMemCreate(&m, 2 MB, gpu(0), 0)", "write MiB"),
             ("cuMemCreate(&m, 2 MiB, GPU(0), 0)", "is gpu(0) meant?"),
@@ -239,6 +246,79 @@ class TestTryIt(BrowserTest):
             *("CUDA_ERROR_INVALID_VALUE", "CUDA_ERROR_INVALID_DEVICE"),
         ]
         assert self.drawn().count("read-write") == 2  # for either GPU
+
+    def test_a_size_is_said_as_it_was_typed(self):
+        found = self.answers(
+            "cuMemCreate(&m, 4 MiB, gpu(0), 0)\ncuMemAddressReserve(&a, 64 TiB, 0, 0, 0)\ncuMemMap(a, 2 MiB, 0, m, 0)\n"
+            "cuMemCreate(&n, 3 MiB, gpu(0), 0)\ncuMemCreate(&n, 1024 TiB, gpu(0), 0)\ncuMemAddressFree(a, 4 MiB)\n"
+            "cuMemMap(a, 4 MiB, 0, m, 0)\nread(gpu(0), a, 4 MiB)"
+        )
+        address = found[1][1].split()[-1]
+        assert [why[0] if why else "" for _, _, *why in found] == [
+            *("", ""),
+            "the allocation has 4 MiB, and is mapped whole only: make offset 0, and size 4 MiB; what shall be mapped "
+            "in pieces is created in pieces (cuMemCreate)",
+            "size is 3 MiB: round it up to the granularity, 2 MiB",
+            "GPU 0 has 142796 MiB left for all processes, and 1024 TiB are wanted",
+            f"the reservation there has 64 TiB from {address} on: free all of it, as it was reserved",
+            "",
+            f"{address} lies in the mapping of 4 MiB from {address} on, memory of GPU 0, which is not open to GPU 0, "
+            "although it holds the memory: call cuMemSetAccess with a descriptor for GPU 0",
+        ]
+        assert "a: 64 TiB reserved" in self.drawn()
+
+    def test_a_link_shares_a_box(self):
+        """By mouse and by keyboard. It can be read, and fills the box of its section, which is then in sight."""
+        box = self.page.locator("#twice-in-a-row .try-it")
+        editor = box.locator("textarea")
+        mine = "// +1, 50% = a/b\ncuMemRelease(1+2,3)\n\ncuMemCreate(&m, 4 MiB, gpu(0), 0)  // “größer”; x<<1"
+        code = (
+            "twice-in-a-row=%2F%2F+%2B1,50%25+=+a%2Fb/cuMemRelease(1%2B2%2C3)//cuMemCreate(&m,4+MiB,gpu(0),0)"
+            "++%2F%2F+%E2%80%9Cgr%C3%B6%C3%9Fer%E2%80%9D;+x%3C%3C1"
+        )
+        first = editor.input_value()
+        editor.fill(mine)
+        self.page.wait_for_url(f"**/try_it.html#{code}")
+        assert self.copy(box.get_by_role("button", name="Copy link")) == f"{PAGE.as_uri()}#{code}"
+        assert box.get_by_role("status").inner_text() == "The link is copied"
+        self.page.evaluate(f"{NOTHING_COPIED}()")
+        self.page.keyboard.press("Enter")  # the button has the focus
+        assert self.page.evaluate(f"{COPIED}()") == f"{PAGE.as_uri()}#{code}"
+        self.page.goto("about:blank")
+        self.page.goto(f"{PAGE.as_uri()}#{code}")
+        self.at_box(box, mine)
+        other = self.page.locator("#who-may-use-it .try-it")
+        for fragment, its, text in ("who-may-use-it=cuMemRelease(7)", other, "cuMemRelease(7)"), (code, box, mine):
+            self.page.evaluate("(fragment) => { location.hash = fragment; }", fragment)  # the page is open already
+            self.at_box(its, text)
+        box.get_by_role("button", name="As it was").click()
+        self.page.wait_for_url("**/try_it.html#twice-in-a-row")
+        assert editor.input_value() == first
+
+    def at_box(self, box, text):
+        """It has been scrolled to, with this text answered."""
+        box.wait_for()
+        self.page.wait_for_function(
+            """([box, text]) => box.dataset.answered === text && box.getBoundingClientRect().top >= 0 &&
+              box.getBoundingClientRect().top < innerHeight / 2""",
+            arg=[box.element_handle(), text],
+        )
+
+    def test_a_link_that_leads_nowhere_leaves_the_page_as_it_is(self):
+        texts = "(boxes) => boxes.map((box) => box.value)"
+        before = self.page.locator(".try-it textarea").evaluate_all(texts)
+        for code in ("no-such-section=x", "who-may-use-it=%E2%80", "who-may-use-it="):
+            self.page.goto("about:blank")
+            self.open_boxes(PAGE, f"#{code}")
+            assert self.page.locator(".try-it textarea").evaluate_all(texts) == before
+
+    def test_where_no_clipboard_is_the_address_has_the_link(self):
+        self.page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+        box = self.page.locator(".try-it").first
+        box.locator("textarea").fill("cuMemRelease(1)")
+        box.get_by_role("button", name="Copy link").click()
+        assert box.get_by_role("status").inner_text() == "The link is in the address bar"
+        assert self.page.url.endswith("#who-may-use-it=cuMemRelease(1)")
 
     def test_a_success_that_surprises_is_told(self):
         reserve = "cuMemAddressReserve(&a, 2 MiB, 0, 0, 0)\ncuMemCreate(&m, 2 MiB, gpu(0), 0)\n"
