@@ -286,7 +286,8 @@ class Program:
         """(line of the student's file, whether it is the student's) of a line that the compiler was told."""
         if line < OF_STARTER:
             return line, True
-        return self.spliced.lines.get(line - OF_STARTER, line - OF_STARTER), False
+        lines = self.spliced.lines if self.spliced else {}
+        return lines.get(line - OF_STARTER, line - OF_STARTER), False
 
     def run(self, gpus=1, machine="h200x8", memory="1GiB", fail=None, late_kernels=LATE, main=0, **flags):
         """Runs one of its mains on simulated GPUs. Flags are strict, adversarial_timing and slow_importer: what it
