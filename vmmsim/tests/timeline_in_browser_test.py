@@ -205,6 +205,10 @@ class TestTimeline(ViewTest):
         widths = [int(width) for width in re.findall(r"h(\d+)v", path)]
         assert max(widths) == pytest.approx(1500 * 300 / 1101, abs=2)
         assert sorted(widths)[-2] < 20
+        waits = sample.Writer()
+        waits.call("wait", {"call": "cudaMemcpy", "nth": 1}, result="", time=3_000_000, began=2_000_000)
+        self.at("", self.page_of(waits.recording(), "waits")[0])
+        assert number.inner_text() == "step 1 of 1 at 0 µs, had waited 1 s"
 
     def test_holes_are_seen_since_when(self):
         writer = sample.Writer()

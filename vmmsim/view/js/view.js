@@ -173,7 +173,8 @@ class View {
   step_in_words(at) {
     const time = this.data.times?.[at - 1], took = this.data.took?.[at - 1];
     const when = time == null ? "" : ` at ${time_text(time, 1e4)}`;
-    return `step ${at} of ${this.last}${when}${took == null ? "" : `, took ${took ? time_text(took) : "under 1 µs"}`}`;
+    const did = this.steps[at - 1].call == "wait" ? "had waited" : "took";  // when that was noted
+    return `step ${at} of ${this.last}${when}${took == null ? "" : `, ${did} ${took ? time_text(took) : "under 1 µs"}`}`;
   }
   held_at(at) {
     const pieces = this.data.pieces.map(([what, gpu, changes]) => {
