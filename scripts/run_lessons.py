@@ -15,7 +15,7 @@ import sys
 import termios
 import time
 
-from vmmsim.hardware import count_gpus
+from vmmsim.hardware import MISSING, NO_DRIVER, count_gpus, lacks_driver
 from vmmsim.processes import end_session, signal_name
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -37,7 +37,7 @@ def classify(status, output, errors):
             return "SKIP", reasons[-1]
         return "FAIL", "exit status 77 without a line 'SKIP: what is missing; how to get it'"
     if status == 127:  # the loader gave up, before main or at the first call of a function that is not there
-        if "libcuda.so.1: cannot open shared object file" in errors:
+        if MISSING in errors:
             return "SKIP", "no NVIDIA driver on this machine (libcuda.so.1 is not there); install the driver"
         missing = re.search(r"symbol lookup error: .*undefined symbol: (cu[A-Z]\w*)", errors)
         if missing:
@@ -207,7 +207,8 @@ def arguments():
         "build/bin/ afterwards; each takes --help, and so does build/bin/vmmsim, the simulator.\n\n"
         "--view runs any program, on simulated GPUs or with --real on real ones, and writes an HTML file in which one\n"
         "steps through its calls, the address spaces and the memory. It comes first: ./run.sh --view --help.\n\n"
-        "exit status: 0 every lesson worked or was skipped, 1 one failed or could not be built, 2 bad arguments",
+        "exit status: 0 every lesson worked or was skipped, 1 one failed or could not be built, or there is no driver\n"
+        "for --gpu, 2 bad arguments",
     )
     parser.add_argument("--programs", type=pathlib.Path, default=PROGRAMS, help=argparse.SUPPRESS)  # of a notebook
     parser.add_argument("--all", action="store_true", help="run the other programs of each lesson as well")
@@ -234,6 +235,8 @@ def arguments():
             parser.error(f"there is no lesson {word!r}; there are {', '.join(name[:2] for name in known)}")
         chosen.update(found)
     given.lessons = sorted(chosen) or known
+    if given.gpu and lacks_driver():
+        sys.exit(f"./run.sh --gpu: {NO_DRIVER}: install it, or leave --gpu out to run on simulated GPUs")
     return given
 
 

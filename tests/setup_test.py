@@ -35,6 +35,7 @@ from tests.machines import (
     scratch,
     wait_for,
 )
+from vmmsim.hardware import lacks_driver
 
 COMPILER = {"nvcc", "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink", "bin2c", "__nvcc_device_query"}
 HOST_COMPILER = {"g++", "gcc", "c++", "cc"}
@@ -213,6 +214,10 @@ def test_no_gpu_leaves_all_to_the_simulator():
             expect(re.search(wanted, done.stdout), "the table", done)
         done = run_scripts(directory, "--gpu", "1", environment=environment)
         expect(re.search(r"\n01_good  no GPU  OK", done.stdout) and "imulat" not in done.stdout, "--gpu", done)
+        if lacks_driver():
+            done = run_scripts(directory, "--gpu")
+            why = r"\./run\.sh --gpu: there is no NVIDIA driver .* leave --gpu out.*\n"
+            expect((done.returncode, done.stdout) == (1, "") and re.fullmatch(why, done.stderr), "no driver", done)
         simulator = ROOT / "build" / "simulator"  # what it answers is never taken for a GPU
         if (simulator / "libcuda.so.1").exists():
             environment = {**os.environ, "LD_LIBRARY_PATH": str(simulator), "VMMSIM": "1:1"}
@@ -595,11 +600,12 @@ def test_bare_root_is_enough():
         expect(lab.returncode == 1 and "cudaMalloc was called" in lab.stdout, "the starter of a lab", lab)
         expect("Building" not in lab.stdout and "fetching" not in lab.stderr, "the work was done again for a lab", lab)
         root.move("moved")
-        moved = root.run("./run.sh --gpu 01", **few, **OFFLINE)  # not the simulator, which takes long
+        builds_lesson = "source scripts/setup.sh && prepare 01_vmm_basics"  # not the simulator, which takes long
+        moved = root.run(builds_lesson, **few, **OFFLINE)
         expect("configuring it anew" in moved.stderr and moved.returncode == 0, "a moved checkout", moved)
         root.move("check out")  # what was built here is right again
         venv = (root.checkout / ".venv").rename(root.checkout / "venv")
-        gone = root.run("./run.sh --gpu 01", **few, **OFFLINE)
+        gone = root.run(builds_lesson, **few, **OFFLINE)
         expect(gone.returncode == 1 and "which is not there: configuring it anew" in gone.stderr, "nvcc is gone", gone)
         shutil.rmtree(root.checkout / ".venv")
         venv.rename(root.checkout / ".venv")

@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 TIME_LIMIT = 300  # seconds in which a driver answers
+MISSING = "libcuda.so.1: cannot open shared object file"  # of the loader
+NO_DRIVER = "there is no NVIDIA driver (no libcuda.so.1)"
 
 
 def ask_driver(question):
@@ -23,6 +25,14 @@ def ask_driver(question):
     )
 
 
+def lacks_driver():
+    """Whether this machine has none at all; one that is there may still not work."""
+    try:
+        return MISSING in ask_driver("pass").stderr
+    except subprocess.TimeoutExpired:
+        return False
+
+
 def count_gpus():
     """The GPUs of this machine, as its driver counts them: (number, why there is none)."""
     question = (
@@ -32,8 +42,8 @@ def count_gpus():
         done = ask_driver(question)
     except subprocess.TimeoutExpired:
         return 0, f"the NVIDIA driver does not answer within {TIME_LIMIT} seconds"
-    if "libcuda.so.1: cannot open shared object file" in done.stderr:
-        return 0, "there is no NVIDIA driver (no libcuda.so.1)"
+    if MISSING in done.stderr:
+        return 0, NO_DRIVER
     error, _, count = done.stdout.strip().rpartition(" ")
     if done.returncode or error != "0":
         return 0, {"34": "there is only the toolkit's stub of a driver", "100": "the NVIDIA driver sees no GPU"}.get(
