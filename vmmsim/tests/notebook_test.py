@@ -28,6 +28,7 @@ try:
 except ImportError as missing:
     skip(f"{missing.name} is not installed for this Python")
 
+from vmmsim.hardware import count_gpus
 from vmmsim.notebook.live import Live
 from vmmsim.tests.sample import MIB, Writer
 
@@ -324,7 +325,9 @@ class TestNotebook:
         assert "bad argument: 'many' is no number from 0 to 64" in value
         assert "has ended, with status 2" in value
         assert "%vmm on, %vmm off, %vmm fold" in word
-        assert "CUPTI" in real
+        number, why = count_gpus()
+        no_gpu = f"UsageError: --real: no GPU here: {why}. Leave --real out for simulated GPUs\n"
+        assert "CUPTI" in real if number else real == no_gpu
 
     def test_on_real_gpus_each_cell_is_recorded_and_drawn(self):
         """The driver is the simulator's, and tells the recorder of calls as NVIDIA's does."""
@@ -336,7 +339,8 @@ class TestNotebook:
         (kernel / "kernel.json").write_text(json.dumps({"argv": start_it, "display_name": "", "language": "python"}))
         (self.package / "recorder").symlink_to(pathlib.Path(BUILT["recorder"]).parent)
         try:
-            _, begun, reserved, created, refused, mapped = self.run_cells(
+            _, _, begun, reserved, created, refused, mapped = self.run_cells(
+                "from vmmsim.notebook import cells\ncells.count_gpus = lambda: (2, '')",
                 "%load_ext vmmsim\n%vmm start --real",
                 BEGIN.replace('"libcuda.so.1"', f"{BUILT['recorded_driver']!r}, ctypes.RTLD_GLOBAL"),
                 "address = reserve(4 * MiB)",
@@ -352,7 +356,7 @@ class TestNotebook:
         assert "2 MiB (new) with handle memory[0]" in created
         assert refused == "cuMemMap: CUDA_ERROR_NOT_SUPPORTED. "  # a real driver does not say why
         assert "2 MiB mapped to memory of GPU 0 (new; GPU 0 no access)" in mapped
-        assert "data:image/svg+xml;base64," in self.html[5]
+        assert "data:image/svg+xml;base64," in self.html[6]
 
     @classmethod
     def teardown_class(cls):
