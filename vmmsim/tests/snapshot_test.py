@@ -17,6 +17,7 @@ from vmmsim.tests import sample
 from vmmsim.tests.sample import BASE, MIB, Writer
 from vmmsim.tool import Failed
 from vmmsim.trace.recording import Recording
+from vmmsim.view import snapshot
 from vmmsim.view.frames import steps
 from vmmsim.view.pieces import Pieces, holes
 from vmmsim.view.snapshot import Snapshot
@@ -77,6 +78,12 @@ def test_what_pytorch_has_written_lies_in_its_memory():
         names[0] for *_, stack in its.all for names in [[list(found.callers.numbers)[found.callers.stacks[stack][0]]]]
     }
     assert {where.partition(":")[0] for _, where in lines} == {"torch_blocks.py"}
+
+
+def test_of_too_many_blocks_the_smallest_are_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot, "MOST_BLOCKS", 3)
+    its = with_snapshot(*sample.torch_run(), tmp_path / "snapshot.pickle").blocks.packed()
+    assert (its["left_out"], [block[2] // MIB for block in its["blocks"]]) == (1, [8, 8, 12])
 
 
 def test_a_trace_that_begins_late_and_one_that_is_empty(tmp_path):

@@ -111,7 +111,7 @@ def integer(value):
 
 def frames_of(its):
     frames = ((frame["filename"], frame["line"], frame["name"]) for frame in its.get("frames", ()))
-    return tuple((str(file), integer(line), str(name)) for file, line, name in frames)
+    return tuple((str(file), line if isinstance(line, int) else 0, str(name)) for file, line, name in frames)
 
 
 class Blocks:
@@ -134,7 +134,7 @@ class Blocks:
         self.ranges = [[begin, ranges.ends[begin]] for begin in ranges.begins]
         for gpu in sorted(snapshot.segments.keys() | snapshot.events.keys()):
             found += self.replay(gpu, snapshot)
-        self.left_out = len(found) - MOST_BLOCKS
+        self.left_out = max(0, len(found) - MOST_BLOCKS)  # the smallest
         found = sorted(found, key=lambda block: -block.size)[:MOST_BLOCKS]
         stacks = stacks_of(dict.fromkeys(block.frames for block in found), steps.callers)
         self.all = [
@@ -144,8 +144,8 @@ class Blocks:
 
     def packed(self):
         """As js/torch.js reads it."""
-        its = {"process": self.process, "ranges": self.ranges, "begin": self.begin, "end": self.end}
-        return {**its, "blocks": self.all}
+        names = "process", "ranges", "begin", "end", "left_out"
+        return {name: getattr(self, name) for name in names} | {"blocks": self.all}
 
     def place(self, snapshot, anchors, last):
         """Each event's step: between those of the calls before and after it, by its time if both have times."""

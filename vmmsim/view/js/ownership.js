@@ -137,7 +137,8 @@ class Ownership {
     const free = pieces.filter(([, gpu]) => gpu >= 0).map(([, gpu, changes]) => [gpu, last_of(changes, this.at)]);
     const words = free.map(([gpu, [, largest, others]]) =>
       `${size_text(largest + others)} on GPU ${gpu}, the largest piece ${size_text(largest)}`);
-    return words.length ? [make("p", {}, `Cached and free in PyTorch's memory: ${words.join("; ")}.`)] : [];
+    const fewer = torch.left_out ? ` The ${torch.left_out} smallest blocks are left out.` : "";
+    return words.length ? [make("p", {}, `Cached and free in PyTorch's memory: ${words.join("; ")}.${fewer}`)] : [];
   }
   call({ born, stack }) {  // that made it: of a block none did
     return stack == null ? this.steps[born - 1].call : "";

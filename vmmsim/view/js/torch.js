@@ -3,9 +3,9 @@
 // died, stack], of one process; `ranges` of addresses are its allocator's. Steps before `begin` and after `end` are not
 // in the snapshot.
 class TorchBlocks {
-  constructor({ torch: { process = 0, blocks = [], ranges = [], begin = 1, end = 0 } = {}, stacks, frames_of_code }) {
-    Object.assign(this, { process, blocks, ranges, begin, end, stacks, frames_of_code, step: 0, now: [], addresses: [],
-      known: new Map() });
+  constructor({ torch = {}, stacks, frames_of_code }) {
+    Object.assign(this, { process: 0, blocks: [], ranges: [], begin: 1, end: 0, left_out: 0 }, torch,
+      { stacks, frames_of_code, step: 0, now: [], addresses: [], known: new Map() });
   }
   // What led to an allocation, the innermost first.
   frames(stack) {
