@@ -20,6 +20,7 @@ HINTS = [
     "with the location of GPU 0 and CU_MEM_ACCESS_FLAGS_PROT_READWRITE.",
     "Give back in reverse order: cuMemUnmap, cuMemRelease, cuMemAddressFree. cudaFree does not know this memory.",
 ]
+HINT_OF = {"not_allocated": 1, "asked": 2, "whole_granules": 2, "used": 4, "GIVEN_BACK": 5}
 
 
 @check("no memory comes from cudaMalloc", points=2)

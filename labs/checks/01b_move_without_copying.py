@@ -17,6 +17,7 @@ HINTS = [
     "Map `memory` at `to` as well. The new mapping starts without access: access belongs to a mapping.",
     "At last take the first mapping away: cuMemUnmap(from, size). The reservation at `from` is freed further down.",
 ]
+HINT_OF = {"created_once": 2, "nothing_copied": 2, "same_memory": 3, "old_is_gone": 4}
 
 
 @check("memory is created once")

@@ -19,6 +19,7 @@ HINTS = [
     "At the end two handles are released. How many different ones has the loop kept?",
     "A mapping is taken away by a call of its own, and until then its addresses cannot be freed.",
 ]
+HINT_OF = {"mapped": 2, "granted": 3, "given_back": 4, "GIVEN_BACK": 4}
 
 
 @check("two chunks are mapped, one after the other", page="#1-get-addresses-and-memory", points=2)

@@ -35,6 +35,7 @@ HINTS = [
     "so many bytes as are newly mapped. Their handles are released, so this frees them.",
     "Do not call cuMemUnmap for 0 bytes, nor for the old chunks. Return the first error, not that of the undoing.",
 ]
+HINT_OF = {"nothing_changed": 3, "same_size": 5}
 
 
 CHUNK = 2 << 20

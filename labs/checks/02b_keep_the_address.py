@@ -34,6 +34,7 @@ HINTS = [
     "Release the handle when its memory is mapped, as the lesson's buffer does: the mapping keeps the memory.",
     "end() unmaps all in one call of cuMemUnmap(address, size), and then frees all addresses that start() reserved.",
 ]
+HINT_OF = {"nothing_copied": 2, "one_reservation": 1, "no_more_memory": 2, "opened": 3, "GIVEN_BACK": 5}
 
 
 @check("no memory comes from cudaMalloc, and no data is copied")

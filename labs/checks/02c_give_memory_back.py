@@ -31,6 +31,7 @@ HINTS = [
     "cuMemUnmap does not ask whether a kernel still uses the addresses. Which call returns when all kernels of the GPU "
     "are done? It has to come before cuMemUnmap.",
 ]
+HINT_OF = {"waited": 3, "given_back": 2}
 
 
 CHUNK = 2 << 20

@@ -24,6 +24,7 @@ HINTS = [
     "`open` needs two descriptors: GPU 0 with CU_MEM_ACCESS_FLAGS_PROT_READWRITE, GPU 1 with "
     "CU_MEM_ACCESS_FLAGS_PROT_READ. `secret` needs the first of them alone.",
 ]
+HINT_OF = {"peer_access_off": 1, "taken": 2, "owner": 3, "reader": 4}
 
 RIGHTS = {0: "no access", 1: "read access", 3: "read and write access"}
 WANTED = {"open": {0: 3, 1: 1}, "secret": {0: 3}}

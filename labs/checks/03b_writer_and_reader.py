@@ -22,6 +22,7 @@ HINTS = [
     "cudaDeviceCanAccessPeer(&answer, 1, 0) asks whether GPU 1 reaches GPU 0.",
     'REQUIRE(answer, "what is missing; what to do") ends the program with status 77 if the answer is 0.',
 ]
+HINT_OF = {"rights": 1, "ordered": 2, "asked": 3, "skips": 4, "skips_one_way": 3}
 
 
 IN_PLACE = "one kernel writes on GPU 0, then one reads on GPU 1"

@@ -28,6 +28,7 @@ HINTS = [
     "Release each handle right after its mapping: the mapping holds the memory.",
     "cuMemSetAccess takes a range of several whole mappings and an array of descriptors: one call after the loop.",
 ]
+HINT_OF = {"striped": 2, "everyone_has_access": 5, "one_call": 5, "GIVEN_BACK": 4}
 
 
 def array_at_first_kernel(run):

@@ -31,6 +31,14 @@ HINTS = [
     "close(fd): in the exporter when both are sent, in the importer when both are imported. An open descriptor holds "
     "the memory as a handle does.",
 ]
+HINT_OF = {
+    "imports_its_own": 1,
+    "access_in_the_importer": 4,
+    "no_descriptor_left": 5,
+    "other_numbers": 1,
+    "closed_at_once": 5,
+    "sent": 2,
+}
 
 
 @check("memory is created by the exporter alone", kept=True)

@@ -22,6 +22,7 @@ HINTS = [
     "In the importer: write one byte to the socket, then waitpid(exporter, nullptr, 0), which returns when that "
     "process has ended.",
 ]
+HINT_OF = {"exporter_ends_first": 3, "slow_importer": 3, "created_once": 1}
 
 
 created_once = check("memory is created once, by the exporter", kept=True)(Run.must_create_once)

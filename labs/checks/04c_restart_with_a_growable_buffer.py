@@ -26,6 +26,7 @@ HINTS = [
     "behind what is mapped already, as in grow.",
     "Who closes the descriptors? In the old server when one is sent, in the new one when it is imported.",
 ]
+HINT_OF = {"sent": 2, "side_by_side": 4, "may_leave": 1, "no_descriptor_left": 5}
 
 
 def old_server(run):

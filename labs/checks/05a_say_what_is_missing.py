@@ -18,6 +18,7 @@ HINTS = [
     'REQUIRE(answer != CUDA_ERROR_NOT_PERMITTED, "... no channel; what to do"), then CHECK(answer). If memory ran out, '
     "for instance, no channel is missing.",
 ]
+HINT_OF = {"no_fabric": 1, "no_channel": 2, "other_refusal": 3}
 ERRORS = ["OUT_OF_MEMORY", "NOT_SUPPORTED", "INVALID_DEVICE", "INVALID_VALUE", "SYSTEM_NOT_READY", "UNKNOWN"]
 ERRORS += ["ILLEGAL_STATE", "NOT_FOUND", "OPERATING_SYSTEM", "TIMEOUT"]
 FABRIC, DESCRIPTOR = 8, 1  # CU_MEM_HANDLE_TYPE_*

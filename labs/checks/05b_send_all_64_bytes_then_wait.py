@@ -26,6 +26,7 @@ HINTS = [
     "In the importer, after the import: write(socket, &byte, 1). In the exporter, after the handle is sent: "
     "read(socket, &byte, 1), which returns when that byte has come.",
 ]
+HINT_OF = {"all_bytes": 1, "released_after": 3}
 
 
 FABRIC = 8  # CU_MEM_HANDLE_TYPE_FABRIC

@@ -27,6 +27,7 @@ HINTS = [
     "cuMulticastGetGranularity takes the properties of the object, before it is created. The size must be a multiple "
     "of its answer and of the granularity of memory: both are powers of two.",
 ]
+HINT_OF = {"complete_before_bound": 2, "halves_bound": 3, "no_more_than_needed": 4}
 
 GRANULES = {"coarse_multicast": (2 << 20, 4 << 20), "granules_of_16_mib": (16 << 20, 2 << 20)}  # memory's, an object's
 

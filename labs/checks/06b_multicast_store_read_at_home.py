@@ -35,6 +35,7 @@ HINTS = [
     "cuMulticastUnbind takes the offset and the size of the bind. Call it for each GPU before cuMemRelease of its "
     "memory. There are two mappings to unmap now.",
 ]
+HINT_OF = {"stored_by_multimem": 1, "multimem_only": 1, "mapped_at_home": 2, "bound_until_unbound": 3}
 
 STORE = "#2-map-two-addresses-for-each-gpu"
 TEAR_DOWN = "#5-take-it-down"

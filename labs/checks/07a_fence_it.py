@@ -27,6 +27,7 @@ HINTS = [
     "The fence is one PTX instruction, fence.proxy.alias. In C++ it is cuda::ptx::fence_proxy_alias(), and the program "
     "has included <cuda/ptx> for it. The barrier stays.",
 ]
+HINT_OF = {"nothing_stale": 2, "fenced": 3}
 
 
 KERNEL = "ask_and_answer"

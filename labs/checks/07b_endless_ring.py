@@ -30,6 +30,7 @@ HINTS = [
     "The second mapping needs access, too. One cuMemSetAccess over 2 * size bytes grants it for both.",
     "put() is then one cudaMemcpy of `length` bytes to address + at. end() unmaps and frees 2 * size bytes.",
 ]
+HINT_OF = {"twice_the_addresses": 2, "mapped_twice": 3, "one_copy": 5}
 
 
 SIZE, LENGTH = 2 << 20, 3 << 19

@@ -167,7 +167,7 @@ def keep(lab, verdict):
         finish(file, [run.program.file], run.where().removeprefix("on "), run.options["gpus"], run.ended.status)
         *lines, about = file.read_text(errors="surrogateescape").splitlines()
     about = json.loads(about)
-    about["about"] |= {"command": [lab.name], "step": verdict.step}
+    about["about"] |= {"command": [lab.name], "step": verdict.step, "failed": verdict.failed}
     put("\n".join([*lines, json.dumps(about), ""]), last_run(lab))
 
 
@@ -194,17 +194,29 @@ def view(lab):
 
 
 def hint(lab):
-    """One more each time."""
-    path, count = hints_shown(lab), 0
+    """One more each time: that of the check which failed last, if it has one, before the others."""
+    path, seen = hints_shown(lab), []
     with contextlib.suppress(OSError, ValueError):
-        count = int(path.read_text())
-    count = min(count + 1, len(lab.hints))
-    for number, text in enumerate(lab.hints[:count], 1):
-        print(f"{number}. {text}")
-    left = len(lab.hints) - count
+        seen = [number for number in map(int, path.read_text().split()) if number < len(lab.hints)]
+    failed = failed_last(lab)
+    first = [lab.hint_of[failed]] if failed in lab.hint_of else []
+    new = next((number for number in [*first, *range(len(lab.hints))] if number not in seen), None)
+    seen += [] if new is None else [new]
+    if first:
+        print(f"{failed}:\n{first[0] + 1}. {lab.hints[first[0]]}\n")
+    for number in sorted({*seen} - {*first}):
+        print(f"{number + 1}. {lab.hints[number]}")
+    left = len(lab.hints) - len(seen)
     print(f"\n{left} more: ./lab.sh hint {lab.number}" if left else f"\nThat was the last hint. The page: {lab.page}")
-    put(f"{count}\n", path)
+    put(" ".join(map(str, seen)) + "\n", path)
     return 0
+
+
+def failed_last(lab):
+    """The title of the check that failed when the lab was judged last, as far as a run of it was kept; or ""."""
+    with contextlib.suppress(OSError, ValueError, IndexError, KeyError, TypeError):
+        return json.loads(last_run(lab).read_text(errors="replace").splitlines()[-1])["about"]["failed"]
+    return ""
 
 
 def solution(lab, given):

@@ -6,6 +6,7 @@ import importlib.util
 import re
 import time
 import traceback
+import types
 
 from labs.judge import compiler, diagnosis
 from labs.judge.check import ENDED, GIVEN_BACK, CheckFailed, Run
@@ -36,6 +37,9 @@ class Lab:
         its = {name.lower(): getattr(self.about, name) for name in OF_RUNS if hasattr(self.about, name)}
         self.options = {"gpus": 1, "main": 0} | its
         self.checks = [one for one in vars(self.about).values() if hasattr(one, "title") and callable(one)]
+        names = vars(self.about) | {"GIVEN_BACK": types.SimpleNamespace(title=GIVEN_BACK)}
+        # By title of a check the place of its hint
+        self.hint_of = {names[name].title: number - 1 for name, number in getattr(self.about, "HINT_OF", {}).items()}
         for one in self.checks:
             one.page = self.page.partition("#")[0] + one.page if one.page else None
         self.starter = ROOT / "labs/starters" / f"{self.name}.cu"

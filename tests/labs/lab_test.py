@@ -84,6 +84,7 @@ def test_the_starter_tells_its_task(lab):
         headings = re.findall(r"^#+ (.*)$", (ROOT / file).read_text(), re.MULTILINE)
         assert anchor in [re.sub(r"[^\w\- ]", "", it.lower()).replace(" ", "-") for it in headings]
     assert marks(text) == marks(lab.solution.read_text())
+    assert {*lab.hint_of.values()} <= {*range(len(lab.hints))}
 
 
 @each_lab
