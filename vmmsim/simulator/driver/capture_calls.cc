@@ -115,7 +115,7 @@ void update(CUstream where, const CUgraphNode* nodes, const CUgraphEdgeData* edg
   const MutexLock held(graphs().lock);
   require(stream.capture != nullptr, CUDA_ERROR_ILLEGAL_STATE, "the stream does not capture");
   must_be_valid(*stream.capture);
-  require(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES, "there are no such flags");
+  require_flags(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES);
   const auto given = list(nodes, count);
   for (const CUgraphNode node : given)
     require(checked(node)->graph == stream.capture->graph,

@@ -10,7 +10,7 @@ namespace driver {
 namespace {
 
 CUgraphConditionalHandle create_handle(CUgraph graph, CUcontext context, unsigned at_launch, unsigned flags) {
-  require(flags <= CU_GRAPH_COND_ASSIGN_DEFAULT, "there are no such flags");
+  require_flags(flags <= CU_GRAPH_COND_ASSIGN_DEFAULT);
   checked(context);
   const MutexLock held(graphs().lock);
   const auto made =

@@ -17,7 +17,7 @@ namespace {
 
 void check_flags(unsigned flags) {
   const bool one_schedule = (flags & CU_CTX_SCHED_MASK) <= CU_CTX_SCHED_YIELD || (flags & CU_CTX_SCHED_MASK) == 4;
-  require(!(flags & ~unsigned(CU_CTX_FLAGS_MASK)) && one_schedule, "there are no such flags");
+  require_flags(!(flags & ~unsigned(CU_CTX_FLAGS_MASK)) && one_schedule);
 }
 
 CUcontext retain_primary(CUdevice device) {

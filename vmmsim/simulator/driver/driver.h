@@ -44,6 +44,7 @@ inline void require(bool holds, CUresult error, const char* why) {
   if (!holds) refuse(error, why);
 }
 inline void require(bool holds, const char* why) { require(holds, CUDA_ERROR_INVALID_VALUE, why); }
+inline void require_flags(bool are_known) { require(are_known, "there are no such flags"); }
 
 // Runs `work` as a call of the program, see call.h.
 template <class Work> CUresult call(const Call& description, int flags, const Work& work) {

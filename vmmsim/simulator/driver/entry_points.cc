@@ -75,7 +75,7 @@ CUdriverProcAddressQueryResult get_call(const char* name, void** found, int cuda
   require_non_null(name, "symbol");
   require_non_null(found, "pfn");
   constexpr cuuint64_t per_thread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  require(flags <= (per_thread | CU_GET_PROC_ADDRESS_LEGACY_STREAM), "there are no such flags");
+  require_flags(flags <= (per_thread | CU_GET_PROC_ADDRESS_LEGACY_STREAM));
   const int driver = memory::machine().driver;
   if (cuda_version > driver)
     refuse("cudaVersion is " + std::to_string(cuda_version) + ", and the driver is of " + std::to_string(driver) +

@@ -20,7 +20,7 @@ CUevent add_event(CUevent_st event) {
 CUevent create_event(unsigned flags) {
   const CUcontext context = current();
   constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-  require(!(flags & ~known), "there are no such flags");
+  require_flags(!(flags & ~known));
   require(!(flags & CU_EVENT_INTERPROCESS) || flags & CU_EVENT_DISABLE_TIMING,
           "an event for other processes cannot take times; add CU_EVENT_DISABLE_TIMING");
   return add_event(
@@ -86,7 +86,7 @@ void record(CUevent handle, CUstream where, unsigned flags = 0) {
   CUstream_st& stream = driver::stream(where);
   const auto event = checked(handle);
   log_if_of_another_gpu(*event);
-  require(!(flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL)), "there are no such flags");
+  require_flags(!(flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL)));
   require(event->context == stream.context, CUDA_ERROR_INVALID_HANDLE, "event and stream are of different contexts");
   if (flags & CU_EVENT_RECORD_EXTERNAL) {
     require(capture(stream, event_work(CU_GRAPH_NODE_TYPE_EVENT_RECORD, handle)), CUDA_ERROR_ILLEGAL_STATE,
@@ -112,7 +112,7 @@ float elapsed(CUevent from, CUevent to) {
 
 void let_stream_wait(CUstream where, CUevent handle, unsigned flags) {
   CUstream_st& stream = driver::stream(where);
-  require(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)), "there are no such flags");
+  require_flags(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)));
   const auto event = checked(handle);
   if (flags & CU_EVENT_WAIT_EXTERNAL) {
     must_not_be_over(stream, *event);

@@ -190,7 +190,7 @@ CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload
   const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | for_device |
                                    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY |
                                    (may_upload ? CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD : 0);
-  require(!(flags & ~known), "there are no such flags");
+  require_flags(!(flags & ~known));
   require(!(flags & for_device) || !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH),
           "the flags for launches by kernels and for freeing at a launch do not go together");
   if (!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)) forbid_in_capture();

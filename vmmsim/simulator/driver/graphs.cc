@@ -207,7 +207,7 @@ void release_object(CUuserObject object, unsigned count) {
 
 void retain_by(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
   check_count(count);
-  require(flags <= CU_GRAPH_USER_OBJECT_MOVE, "there are no such flags");
+  require_flags(flags <= CU_GRAPH_USER_OBJECT_MOVE);
   const MutexLock held(graphs().lock);
   checked(graph);
   require(!(flags & CU_GRAPH_USER_OBJECT_MOVE) || count <= checked_object(object)->references,

@@ -31,7 +31,7 @@ void* allocate_host(size_t size, unsigned flags, bool managed) {
   if (!managed) forbid_in_capture();
   constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   const bool flags_fit = managed ? flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST : !(flags & ~known);
-  require(flags_fit, "there are no such flags");
+  require_flags(flags_fit);
   if (!size && !managed) return nullptr;
   require(size, "bytesize is 0");
   forbid_in_capture();
@@ -65,7 +65,7 @@ void register_host(void* pointer, size_t size, unsigned flags) {
   forbid_in_capture();
   constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
                              CU_MEMHOSTREGISTER_READ_ONLY;
-  require(!(flags & ~known), "there are no such flags");
+  require_flags(!(flags & ~known));
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);
   memory::must_be_registrable(address, size, flags & CU_MEMHOSTREGISTER_READ_ONLY);
   require(!(flags & CU_MEMHOSTREGISTER_IOMEMORY),

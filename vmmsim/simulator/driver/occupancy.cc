@@ -190,7 +190,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* numBlocks, CU
                                                               size_t dynamicSMemSize, unsigned int flags) {
   return call(ARGUMENTS(numBlocks, func, blockSize, dynamicSMemSize, flags), [&] {
     require_non_null(numBlocks, "numBlocks");
-    require(flags <= 1, "there are no such flags");
+    require_flags(flags <= 1);
     *numBlocks = blocks_that_fit(func, blockSize, dynamicSMemSize);
   });
 }
@@ -203,7 +203,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* minGridSize, int* blockS
                                                    CUoccupancyB2DSize sharedOf, size_t dynamicSMemSize,
                                                    int blockSizeLimit, unsigned int flags) {
   return call(ARGUMENTS(minGridSize, blockSize, func, dynamicSMemSize, blockSizeLimit, flags), [&] {
-    require(flags <= 1, "there are no such flags");
+    require_flags(flags <= 1);
     best_block(minGridSize, blockSize, func, sharedOf, dynamicSMemSize, blockSizeLimit);
   });
 }

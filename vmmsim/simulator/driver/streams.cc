@@ -194,7 +194,7 @@ int checked_priority(int wanted) { return std::clamp(wanted, -5, 0); }
 bool minds_legacy(const CUstream_st& stream) { return !(stream.flags & CU_STREAM_NON_BLOCKING); }
 
 std::shared_ptr<CUstream_st> create_stream(unsigned flags, int priority, CUcontext context) {
-  require(!(flags & ~unsigned(CU_STREAM_NON_BLOCKING)), "there are no such flags");
+  require_flags(!(flags & ~unsigned(CU_STREAM_NON_BLOCKING)));
   const MutexLock held(state().lock);
   std::erase_if(state().streams, [](const auto& entry) REQUIRES(state().lock) {
     return entry.second->destroyed && (!entry.second->last || entry.second->last->has_ended);

@@ -92,14 +92,14 @@ void check_address(CUdevice device, const Word& word) {
 // All but where its memory is, which the driver looks up only for what goes into a stream at once.
 void check(const Word& word) {
   constexpr unsigned flush = CU_STREAM_WAIT_VALUE_FLUSH;
-  require(!is_wait(word) || !(word.waitValue.flags & ~(flush | CU_STREAM_WAIT_VALUE_NOR)), "there are no such flags");
+  require_flags(!is_wait(word) || !(word.waitValue.flags & ~(flush | CU_STREAM_WAIT_VALUE_NOR)));
   require(word.operation != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES && !(is_wait(word) && word.waitValue.flags & flush),
           CUDA_ERROR_NOT_SUPPORTED, "GPUs do not flush remote writes");
   if (is_write(word)) {
     require(!word.writeValue.flags, "flags must be 0: CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER is for other GPUs");
   } else if (!is_wait(word)) {
     require(word.operation == CU_STREAM_MEM_OP_BARRIER, "operation is no wait, write or barrier");
-    require(word.memoryBarrier.flags <= CU_STREAM_MEMORY_BARRIER_TYPE_GPU, "there are no such flags");
+    require_flags(word.memoryBarrier.flags <= CU_STREAM_MEMORY_BARRIER_TYPE_GPU);
     return;
   }
   require(word.waitValue.address % size_of(word) == 0, "addr is not aligned to the word");
