@@ -59,6 +59,10 @@ def stored_by_multimem(run):
     for call in run.all:
         if call.fault and f"{KERNEL}(" in call.fault["where"]:
             raise call.wrong(wanted, "an ordinary instruction was used, and a multicast address is no ordinary pointer")
+    for told in run.program.spliced.assembly:
+        for instruction in told.instructions:
+            if not instruction.startswith("multimem.st"):
+                raise run.line_of_file(told.line).wrong(wanted, f"this is {'.'.join(instruction.split('.')[:2])}")
     if run.main.stores > 1 and OUTPUT not in run.stdout:
         happened = "9 was stored, and then 7, and not every GPU has 7: multimem.red mixes the two"
         raise run.part("store to all replicas").wrong(wanted, happened)

@@ -36,6 +36,7 @@ COPIES = "cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*", "cudaGraphL*", 
 LAUNCHES = "cudaLaunchK*", "cudaLaunchC*", "cuLaunchK*", "cuLaunchC*"
 PEER_ACCESS = "cudaDeviceEnablePeerAccess", "cuCtxEnablePeerAccess"
 EXPORT, IMPORT = "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle"
+DEVICE_TO_HOST, LOOK = 2, 64  # a kind of copy; bytes that are no data to speak of
 NON_BLOCKING = 1  # cudaStreamNonBlocking, CU_STREAM_NON_BLOCKING
 OF_CALL = "pid nth device arguments result outputs changes explanation fault".split()  # what a line tells of it
 OF_OPTIONS = {  # what is said of a run with them
@@ -107,6 +108,13 @@ class Call:
     @property
     def stream(self):
         return self.argument("stream", "hStream")
+
+    @property
+    def is_look(self):
+        """Whether it copies a few elements to the host, as who looks at them does."""
+        return 0 < self.argument("count", "ByteCount") <= LOOK and (
+            self.name.startswith("cuMemcpyDtoH") or self.argument("kind") == DEVICE_TO_HOST
+        )
 
     @property
     def is_count(self):
@@ -254,7 +262,8 @@ class Run:
         """The calls of the student that copy or write data; and launches, if one asks, of what is not lab::count."""
         counted = {call.arguments["symbol"] for call in self.calls("cudaGetSymbolAddress")[:1]}  # lab::begin asks
         for call in self.calls(*COPIES, *(LAUNCHES if launches else ())):
-            if call.is_students and call.arguments.get("symbol") not in counted and not call.is_count:
+            is_look = call.arguments.get("symbol") in counted or call.is_count or call.is_look
+            if call.is_students and not is_look:
                 yield call
 
     def replay(self):

@@ -3,6 +3,7 @@
 
 import re
 import signal
+from fnmatch import fnmatchcase
 
 from labs.judge.program import STILL
 from vmmsim.processes import signal_name
@@ -137,16 +138,25 @@ KEPT = {
     "reserve": "the addresses are still reserved at the end: cuMemAddressFree was not called for them",
 }
 
+OBJECTS = {  # what makes an object, and what destroys it
+    ("cu*StreamCreate*",): "cu*StreamDestroy*",
+    ("cu*EventCreate*",): "cu*EventDestroy*",
+    ("cu*GraphCreate", "cu*GraphClone", "cu*StreamEndCapture"): "cu*GraphDestroy",
+    ("cu*GraphInstantiate*",): "cu*GraphExecDestroy",
+    ("cu*MemPoolCreate",): "cu*MemPoolDestroy",
+}
+
 
 def undestroyed(run):
-    """The calls that made a stream, or an event, that was not destroyed."""
+    """The calls that made an object that was not destroyed."""
     made = {}
-    for call in run.calls("cu*StreamCreate*", "cu*EventCreate*", "cu*StreamDestroy*", "cu*EventDestroy*"):
-        of = call.pid, "Stream" in call.name
-        if "Destroy" in call.name:
-            made.pop((*of, *call.arguments.values()), None)
-        else:
-            made[(*of, *call.outputs.values())] = call
+    for makes, destroys in OBJECTS.items():
+        for call in run.calls(*makes, destroys):
+            is_made = not fnmatchcase(call.name, destroys)
+            its = call.pid, destroys, next(iter((call.outputs if is_made else call.arguments).values()), None)
+            made[its] = call
+            if not is_made:
+                del made[its]
     return made.values()
 
 

@@ -36,6 +36,8 @@ FREE, RELEASE = "CHECK(cuMemAddressFree(address, 2 << 20));\n", "CHECK(cuMemRele
 REFUSED = RIGHT.replace(RELEASE, 2 * RELEASE)
 LEAKING = RIGHT.replace(RELEASE, "")
 STREAM = "cudaStream_t it;\nCHECK(cudaStreamCreate(&it));\n"
+GRAPH = "cudaGraph_t graph;\nCHECK(cudaGraphCreate(&graph, 0));\ncudaGraphExec_t run;\n"
+GRAPH += "CHECK(cudaGraphInstantiate(&run, graph, 0));\nCHECK(cudaGraphDestroy(graph));\n"
 EVENT = "cudaEvent_t event;\nCHECK(cudaEventCreate(&event));\nCHECK(cudaEventDestroy(event));\n"
 
 
@@ -241,13 +243,14 @@ def test_a_check_with_a_mistake_is_told_as_that(verdict):
             r"it prints\n +0 KiB.*\n +OK\n.*it printed more; .*\n +more",
         ),
         (f"{EVENT}{STREAM}return lab::end();", GIVEN_BACK, "cudaStreamCreate: it was never destroyed"),
+        (f"{GRAPH}return lab::end();", GIVEN_BACK, "cudaGraphInstantiate: it was never destroyed"),
         ("CHECK(cudaDeviceReset());\nreturn 0;", GIVEN_BACK, r"\.cu:7\n.*\n.*\n.*cudaDeviceReset destroys all"),
         ("int fd = dup(0);\nclose(fd);\nclose(fd);", ENDED, r"\.cu:9\n.*\n.*\n.*close was refused: EBADF"),
         (REFUSED, ENDED, "cuMemRelease was refused.*\n +line 16 has released this handle before\n"),
         (RIGHT.replace(FREE, 2 * FREE), ENDED, "\n +line 15 has freed these addresses before\n"),
         (RIGHT.replace(RELEASE, "CHECK(cuMemRelease(1));\n"), ENDED, r"cuMemRelease was refused: \w+\nIn words"),
     ],
-    ids="to_do printed stream reset descriptor released_before freed_before never_there".split(),
+    ids="to_do printed stream graph reset descriptor released_before freed_before never_there".split(),
 )
 def test_it_is_told_what_went_wrong(body, failed, said, verdict):
     its = verdict(body)
