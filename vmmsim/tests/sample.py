@@ -308,8 +308,9 @@ def torch_run():
 
     def happens(action, offset, size, line=0):
         frames = [stacks, {"filename": "/home/me/train.py", "line": line, "name": "train"}] if line else []
+        late = 10 if "map" in action else 500  # microseconds after the last call
         event = {"action": action, "addr": at + offset * MIB, "size": size * MIB, "stream": 0, "frames": frames}
-        events.append({**event, "time_us": 1_700_000_000_000_000 + 1000 * len(writer.lines) + 10 + len(events)})
+        events.append({**event, "time_us": 1_700_000_000_000_000 + 1000 * len(writer.lines) + late})
 
     def grow(offset):
         handle = writer.back(at + offset * MIB, 20 * MIB)

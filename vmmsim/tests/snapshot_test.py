@@ -89,7 +89,11 @@ def test_of_too_many_blocks_the_smallest_are_left_out(tmp_path, monkeypatch):
 def test_a_trace_that_begins_late_and_one_that_is_empty(tmp_path):
     """What was there when it begins was born before; without a trace the blocks are those of one step."""
     writer, content = sample.torch_run()
-    del content["device_traces"][0][:6]  # up to the end of B
+    del content["device_traces"][0][:3]  # up to where B was allocated
+    found = with_snapshot(writer, content, tmp_path / "later")
+    gone = next(block for block in found.blocks.all if block[1] == AT + 8 * MIB)
+    assert (gone[3:6], found.callers.stacks[gone[6]]) == ([0, 8, 8], []), "who freed it has not allocated it"
+    del content["device_traces"][0][:3]  # up to the end of B
     its = with_snapshot(writer, content, tmp_path / "late").blocks
     assert (its.begin, its.end) == (11, 14)
     assert sorted((at - AT) // MIB for _, at, _, born, _, _, _ in its.all if not born) == [0, 12]

@@ -153,7 +153,7 @@ class Blocks:
         known = [event for event in events if event.step and event.time] if self.times else []
         apart = sorted(self.times[its.step - 1] - its.time for its in known)[len(known) // 2] if known else 0
         for its in snapshot.events.values():
-            least, until, before = min(anchors), last, None
+            least, until, before = 1 if known else min(anchors), last, None
             for event in its:
                 if not event.step:
                     is_for_it = event.action == "alloc" and before in ("segment_map", "segment_alloc")
@@ -197,7 +197,7 @@ class Blocks:
             pieces.add(begin, end)
         elif event.action == "free_completed":
             size = -(-event.size // ROUNDED) * ROUNDED
-            alive[begin] = Block(self.gpu, begin, size, event.frames, died=event.step)
+            alive[begin] = Block(self.gpu, begin, size, died=event.step)  # the frames are of the free
             found.append(alive[begin])
             pieces.remove(begin, begin + size)
         elif event.action == "free_requested" and begin in alive:
