@@ -353,6 +353,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         program, file = self.script(), self.recorded()
         (self.place / "plain").write_text("text\n")
         (self.place / "train.py").write_text("print(1)\n")
+        (self.place / "it.pickle").write_bytes(pickle.dumps({}))
         kept = self.files()
         for words, said in (
             ([], "name a program, or a recording"),
@@ -363,6 +364,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             ),
             (["--zebra", program], "there is no option --zebra (vmmsim view --help lists the options)"),
             (["--machine", "labtop", program], "there is no machine 'labtop'; did you mean laptop?"),
+            (["it.pickle"], "goes with a recording: vmmsim view --snapshot it.pickle RECORDING"),
             (["train.py", "--epochs", "3"], "put python3 before it, as in python3 train.py --epochs 3"),
             (["--gpus", "65", program], "--gpus: '65' is no number from 0 to 64"),
             (["--gpus", "", program], "'' is no number"),

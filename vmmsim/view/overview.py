@@ -199,8 +199,8 @@ def matters(overview, key):
             parts.append(f'<span class="vmm-bad">{its}</span>' if is_bad else its)
     for what, gpu, changes in overview.pieces:
         step, largest, others = worst(changes)
-        if others:
-            of = f"GPU {gpu}: " * (gpu >= 0 and len(peaks) > 1)
+        if others and gpu >= 0:  # else they are addresses, and no memory
+            of = f"GPU {gpu}: " * (len(peaks) > 1)
             pieces = f"{size_text(largest + others)}, the largest piece {size_text(largest)}"
             parts.append(f"{of}{what} most scattered {link(key, step, f'at step {step}')}: {pieces}")
     sizes, others = overview.left

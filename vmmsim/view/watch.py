@@ -161,6 +161,8 @@ def recordings_of(given):
         return [path, pathlib.Path(more[0])]
     if looks and more and more[0].startswith("-"):
         given.error(f"options stand before the recording: {given.tool.name} {shlex.join([*more, word])}")
+    if not looks and re.search(r"\.pickle|\.pkl", path.name):
+        given.error(f"a snapshot of PyTorch goes with a recording: {given.tool.name} --snapshot {word} RECORDING")
     if not looks and path.suffix == ".py":
         whole = shlex.join(["python3", *given.command])
         given.error(f"{word} cannot be executed by itself: put python3 before it, as in {whole}")

@@ -55,7 +55,7 @@ const keys = [
   ["w s", "zoom into the timeline and out; also the wheel"],
   ["a d", "in a part of the timeline: earlier and later"], ["0 t", "the whole timeline; calls or time as its axis"],
   ["/", "find"], ["↑ ↓", "in the list: the next call; in the picture: the next range"],
-  ["Enter", "in the picture: pin the range"], ["Esc", "hide what is said, unpin, or leave the search"],
+  ["Enter", "in the picture: pin the range"], ["Esc", "hide what is said, end a comparison, unpin, leave the search"],
   ["?", "this"]];
 const nearest = (all, at, way) => way > 0 ? all[first_from(all, at + 1)] : all[first_from(all, at) - 1];
 
