@@ -205,6 +205,8 @@ class TestTimeline(ViewTest):
         widths = [int(width) for width in re.findall(r"h(\d+)v", path)]
         assert max(widths) == pytest.approx(1500 * 300 / 1101, abs=2)
         assert sorted(widths)[-2] < 20
+        self.search().fill(">0.2ms")
+        assert self.page.get_by_role("option").evaluate_all("(all) => all.map((one) => one.dataset.number)") == ["6"]
         waits = sample.Writer()
         waits.call("wait", {"call": "cudaMemcpy", "nth": 1}, result="", time=3_000_000, began=2_000_000)
         self.at("", self.page_of(waits.recording(), "waits")[0])

@@ -121,6 +121,8 @@ class Lifetimes {
     if (kind == "t") return ({ thread }) => thread + 1 == digits;
     if (kind == "s") return ({ stream }) => stream == digits;
     if (kind) return (_, number) => this.memory[digits - 1]?.[3].some(([its]) => its == number);
+    const [, least, unit] = word.match(/^>([\d.]+)(µs|us|ms|s)$/) ?? [];  // so long it took
+    if (unit) return (_, number) => this.took?.[number - 1] > least * ({ s: 1e6, ms: 1e3 }[unit] ?? 1);
     const its = /^0x[\da-f]{4,}$/.test(word) ? this.steps_at(Number(word)) : null;
     const name = /^r\d+$/.test(word) ? RegExp(`\\b${word}\\b`) : null;  // R1 is not R10
     return (step, number) => its?.has(number) || (name ? name.test(this.said(step)) : this.said(step).includes(word));
