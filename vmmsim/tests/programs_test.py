@@ -308,7 +308,11 @@ class TestPrograms(VmmsimCase):
 
         assert {name for name in names("libcuda.so.1") if not re.match("cu[A-Z]", name)} == set()
         assert "cuMemCreate" in names("libcuda.so.1")
-        assert {name for name in names("libnvidia-ml.so.1") if not name.startswith("nvml")} == set()
+        of_nvml = names("libnvidia-ml.so.1")
+        assert {name for name in of_nvml if not name.startswith("nvml")} == set()
+        # PyTorch's allocator does without their answers, but not without them.
+        of_pytorch = {f"nvmlDeviceGetNvLinkRemote{end}" for end in ("DeviceType", "PciInfo_v2")}
+        assert of_pytorch | {"nvmlDeviceGetComputeRunningProcesses"} <= of_nvml
         assert {name for name in names(RUNTIME) if not re.match("(__)?cuda[A-Z]|vmmsim_|libcudart", name)} == set()
         assert {name for name in names("libvmmsim_hook.so") if not name.startswith("la_")} == set()
         replaced = names("libvmmsim_interposed.so")

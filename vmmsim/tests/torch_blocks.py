@@ -3,8 +3,7 @@
 
 # PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True vmmsim view --gpus 1 --record torch_blocks.jsonl \
 #   python3 torch_blocks.py torch_blocks.pickle
-# with PyTorch 2.11.0 on simulated GPUs, where it allocates and computes nothing: its kernels are no PTX. Their NVML had
-# nvmlDeviceGetNvLinkRemoteDeviceType, ...RemotePciInfo_v2 and nvmlDeviceGetComputeRunningProcesses too, NOT_SUPPORTED.
+# with PyTorch 2.11.0 on simulated GPUs, where it allocates and computes nothing: its kernels are no PTX.
 import sys
 
 import torch
