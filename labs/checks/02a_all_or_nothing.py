@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """02a: a growth whose good path works is not done: any of its calls may fail half-way."""
 
-from labs.judge.check import check
+from labs.judge.check import Run, check
 from labs.judge.drawn import drawn
 
 TITLE = "All or nothing"
@@ -18,6 +18,21 @@ MAINS = (  # what it has after the second growth
             "  lab::fill": "  CHECK(grow(buffer, buffer.size));\n  lab::fill",
         },
         "words": f"with {MOST} chunks in main, which also grows the buffer to the size that it has",
+    },
+    {
+        "words": "with two buffers at once in main",
+        "prints": "grow: CUDA_SUCCESS, size: 5 chunks, 1048576 of 1048576 old integers are 7\n"
+        "2621440 of 2621440 integers are 7\n1572864 are 9\n",
+        "changes": {
+            "CHECK(grow(buffer, 2 * chunk));": "Buffer other = buffer; CHECK(grow(buffer, 2 * chunk)); "
+            "CHECK(cuMemAddressReserve(&other.address, 8 * chunk, 0, 0, 0)); CHECK(grow(other, 3 * chunk)); "
+            "lab::fill<int>(other.address, 3 << 19, 9);",
+            "lab::fill<int>(buffer.address + 2 * chunk": "CHECK(grow(other, 6 * chunk)); "
+            "lab::fill<int>(buffer.address + 2 * chunk",
+            "CHECK(cuMemUnmap(buffer": 'std::printf("%llu are 9\\n", lab::count<int>(other.address, 3 << 19, 9)); '
+            "CHECK(cuMemUnmap(other.address, other.size)); CHECK(cuMemAddressFree(other.address, 8 * chunk)); "
+            "CHECK(cuMemUnmap(buffer",
+        },
     },
 )
 PAGE = "02_growable/README.md#3-fail-half-way"
@@ -66,7 +81,7 @@ def memory_of_its_own(run):
         one.must_work(*[0] * len(one.launches))
 
 
-@check("each create, map and access call may fail, and the state is then the one before", points=12)
+@check("each create, map and access call may fail, and the state is then the one before", points=11)
 def nothing_changed(run):
     run.must_end()
     filled, counted = run.launches[:2]
@@ -92,6 +107,9 @@ def same_size(run):
     mapped = sum(it.size for it in run.machine_after(filled).processes[filled.pid].mappings.values())
     if mapped != 2 * CHUNK:
         raise filled.wrong("2 chunks stay mapped", f"then {mapped // CHUNK} were mapped")
+
+
+apart = check("two buffers at once do not disturb each other", kept=True, main=2)(Run.must_do_as_well)
 
 
 def must_tell(run, error):

@@ -21,6 +21,18 @@ MAINS = (  # the sizes in MiB
             "wanted <= most": "wanted <= 14 << 20 && wanted <= most",
         },
     },
+    {
+        "words": "with two buffers at once in main",
+        "prints": "4194304 of 4194304 integers are 7 after 0 moves\n4194304 are 9\n",
+        "changes": {
+            "  Buffer buffer;": "  Buffer buffer, other;",
+            "start(buffer);": "start(buffer); start(other);",
+            "grow(buffer, wanted);": "grow(buffer, wanted); const size_t had = other.size; grow(other, wanted); "
+            "lab::fill<int>(other.address + had, (other.size - had) / sizeof(int), 9);",
+            "end(buffer);": 'std::printf("%llu are 9\\n", lab::count<int>(other.address, n, 9)); '
+            "end(other); end(buffer);",
+        },
+    },
 )
 PAGE = "02_growable/README.md#1-grow-in-a-loop"
 ELSEWHERE = ({"gpus": 2, "memory": "20MiB"},)  # room for little more than the buffer
@@ -53,7 +65,7 @@ def one_reservation(run):
         raise first.wrong(f"addresses for the largest size are reserved: {run.main.most} bytes", text)
 
 
-@check("a growth creates what is new: memory never exceeds the size of the data", points=3)
+@check("a growth creates what is new: memory never exceeds the size of the data", points=2)
 def no_more_memory(run):
     run.must_call("cuMemCreate", "memory is created by cuMemCreate")
     growth, sizes = 0, run.main.sizes
@@ -92,4 +104,5 @@ def one_access_call(run):
             raise second.wrong(wanted, "a growth calls it again")
 
 
+apart = check("two buffers at once do not disturb each other", kept=True, main=2)(Run.must_do_as_well)
 answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)

@@ -356,6 +356,13 @@ class Run:
                 happened = f"{call.name} was called: it grants access to memory of cudaMalloc, and to none of VMM"
                 raise call.wrong("descriptors of cuMemSetAccess grant access, to one mapping", happened)
 
+    def must_do_as_well(self):
+        """It ends as it should, and prints what `prints` of this main has."""
+        if wrong := self.stopped():
+            raise wrong
+        if not self.stdout.startswith(self.main.prints):
+            raise self.wrong(f"it prints\n{self.main.prints}", f"it printed\n{self.stdout}")
+
     def must_create_once(self):
         for call in self.created()[1:]:
             raise call.wrong("the importer uses the memory of the exporter", f"{call.name} made more memory")

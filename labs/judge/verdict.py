@@ -147,7 +147,8 @@ class Judge:
         self.held.append(BUILT)
         self.told.run = self.run = run = Runner(self.program).run(self.lab.options)
         self.told.stdout = run.stdout
-        for function in self.lab.checks:
+        late = [one for one in self.lab.checks if "prints" in self.lab.mains[one.options.get("main", 0)]]
+        for function in (one for one in self.lab.checks if one not in late):
             if wrong := self.wrong_of(function, run, function.options):
                 return wrong
             self.held.append(function.title)
@@ -169,11 +170,16 @@ class Judge:
             except CheckFailed as wrong:
                 return title, self.words(wrong)
             self.held.append(title)
+        for function in late:  # what holds of one buffer, for instance, has to hold of two
+            if wrong := self.wrong_of(function, run, function.options):
+                return wrong
+            self.held.append(function.title)
         return "", ""
 
     def elsewhere(self):
         """The options of other runs in which the checks without options hold, too."""
-        return *getattr(self.lab.about, "ELSEWHERE", ()), *({"main": at} for at in range(1, len(self.lab.mains)))
+        mains = [{"main": at} for at, main in enumerate(self.lab.mains) if at and "prints" not in main]
+        return *getattr(self.lab.about, "ELSEWHERE", ()), *mains
 
     def marks(self):
         """What is to be seen of each check by itself: a leak, for instance, costs no other its mark.
