@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 01c: Repair from the explanations
 //
-// This program has four mistakes. ./lab.sh 01c shows the first in the simulator's words. They say what went wrong in one
-// line; the mistake may be in another. Repair it, and run it again:
+// This program has four mistakes. ./lab.sh 01c shows the first in the simulator's words. They say what went wrong in
+// one line; the mistake may be in another. Repair it, and run it again:
 // - two chunks of memory lie one after the other, each created once
 // - the kernels may read and write both
 // - all is given back, each thing by the call that undoes it; each answer is looked at, with CHECK

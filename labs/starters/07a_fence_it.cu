@@ -2,7 +2,7 @@
 // Lab 07a: Fence it
 //
 // Each thread writes a question through A; it and its neighbour read through B, the other address of this memory, and
-// write an answer there, which is read through A. In spite of barriers they find old values. Make them find the new ones:
+// write an answer there, which is read through A. In spite of barriers they find old values. Make them find new ones:
 // - no thread reads an old value, there or back
 // - an alias fence stands between each write and the reads of it at the other address, in every thread
 // - nothing but the two functions changes

@@ -196,9 +196,7 @@ class TestTimeline(ViewTest):
         number, tip = self.page.locator(".vmm-number"), self.page.locator(".vmm-timeline .vmm-tip")
         assert number.inner_text() == "step 6 of 9 at 800 µs, took 300 µs, 400 µs after 5"
         self.page.mouse.move(*self.place(450 / 1101))
-        assert tip.inner_text().startswith(
-            "no call for 100 µs, then step 6; before, step 5 of 9 at 400 µs, took 10 µs"
-        )
+        assert tip.inner_text().startswith("no call for 100 µs, then step 6; before, step 5 of 9 at 400 µs, took 10 µs")
         self.page.mouse.move(*self.place(700 / 1101))
         assert tip.inner_text().startswith("within step 6, cuMemCreate; before, step 5")
         path = self.page.locator(".vmm-calls-made").get_attribute("d")

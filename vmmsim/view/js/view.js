@@ -174,7 +174,8 @@ class View {
     const time = this.data.times?.[at - 1], took = this.data.took?.[at - 1];
     const when = time == null ? "" : ` at ${time_text(time, 1e4)}`;
     const did = this.steps[at - 1].call == "wait" ? "had waited" : "took";  // when that was noted
-    return `step ${at} of ${this.last}${when}${took == null ? "" : `, ${did} ${took ? time_text(took) : "under 1 µs"}`}`;
+    const duration = took == null ? "" : `, ${did} ${took ? time_text(took) : "under 1 µs"}`;
+    return `step ${at} of ${this.last}${when}${duration}`;
   }
   held_at(at) {
     const pieces = this.data.pieces.map(([what, gpu, changes]) => {
