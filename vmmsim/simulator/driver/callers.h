@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// Where the program made a call: for --trace, which tells it by files and offsets, and for --leaks, by lines of sources.
+// Where the program made a call: for --trace by files and offsets in them, and for --leaks by lines of sources.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -22,7 +22,8 @@ using Callers = std::vector<Caller>;
 Callers callers();
 
 // For each stack where in the program that is, as the view has it: the innermost line of a source that is here and the
-// program's own, "at lesson/main.cu:12"; or else what is known, "in grow(unsigned long) (a.out+0x1234)". Asks addr2line.
+// program's own, "at lesson/main.cu:12"; or else what is known, "in grow(unsigned long) (a.out+0x1234)". It asks
+// addr2line.
 std::vector<std::string> places_of(const std::vector<Callers>&);
 
 }  // namespace driver

@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 #include <vector>
-#include "../memory/memory.h"
+#include "../memory/submission.h"
 #include "../ptx/ptx.h"
 
 namespace gpu {

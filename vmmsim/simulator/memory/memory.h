@@ -16,6 +16,7 @@
 #include "../../trace/text.h"
 #include "../mutex.h"
 #include "page_table.h"
+#include "submission.h"
 
 namespace memory {
 
@@ -197,12 +198,7 @@ void clear(char* bytes, size_t size);
 // What lies at an address for a GPU, and the call that would mend an access of it, in words: for faults.
 std::string what_lies_at(CUdevice, uint64_t address, bool writing);
 
-// Work that a call put into a stream: what the call was, and how many ranges this process had given back before it.
-struct Submission {
-  std::string call = {};
-  uint64_t after_ranges = ~uint64_t(0);  // nobody asked: all that there will ever be
-};
-uint64_t ranges_given_back();
+uint64_t ranges_given_back();  // by this process, so far
 // Of an address where memory was unmapped after a call had `done` ("launched the kernel") what then came too late for
 // it: in words, with what mends that. "": of no such address.
 std::string unmapped_too_early(const Submission&, uint64_t address, const char* done);
