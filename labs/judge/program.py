@@ -301,12 +301,13 @@ class Program:
         options += ["--late-kernels", late_kernels] if late_kernels else []
         options += ["--slow-import", min(SLOW_IMPORT, self.limit // 2)] if flags.get("slow_importer") else []
         options += ["--adversarial-timing"] if flags.get("adversarial_timing") or flags.get("slow_importer") else []
+        only = sandbox.only(cached("CMAKE_CXX_COMPILER") or "g++")
         seen = {
-            "readable": [self.file, VMMSIM, BUILD / "simulator", (BUILD / "simulator/machines").resolve()],
+            "readable": [self.file, *only, VMMSIM, BUILD / "simulator", (BUILD / "simulator/machines").resolve()],
             "writable": [self.work],
         }
         seen["readable"] += [own] if own.exists() else []
-        return self.start([VMMSIM, *options, self.file], seen, **{SELECT: str(main)})
+        return self.start([VMMSIM, *options, *only, self.file], seen, **{SELECT: str(main)})
 
     def run_on_gpu(self):
         """Runs it on this machine's GPUs: with all that these need, so in no sandbox."""

@@ -69,7 +69,7 @@ def in_order(lines):
 
 
 def read_lines(trace):
-    """The lines of a trace; None if something else stands among them."""
+    """The lines of a trace; None if something else stands among them, or a line that the simulator did not write."""
     lines = []
     for text in trace.split(b"\n")[:-1]:  # the last may have been cut off
         try:
@@ -79,4 +79,18 @@ def read_lines(trace):
         if not isinstance(line, dict) or validate_call(line):
             return None
         lines.append(line)
-    return lines
+    return lines if are_numbered(lines) else None
+
+
+def are_numbered(lines):
+    """Whether the lines of each process have the numbers that the simulator gives them: none twice, none left out.
+
+    A thread that has a number may be ended before it writes: so of several threads only what comes twice tells.
+    """
+    for pid in {line["pid"] for line in lines}:
+        its = [line for line in lines if line["pid"] == pid and line["number"]]
+        numbers = sorted(line["number"] for line in its)
+        is_sure = len({line["thread"] for line in its}) == 1
+        if len({*numbers}) < len(numbers) or is_sure and numbers != [*range(numbers[0], numbers[0] + len(numbers))]:
+            return False
+    return True

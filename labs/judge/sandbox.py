@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT-0
 """What a student's program, and the compiler with it, can reach: no file but those it needs, no network, no process of
-ours, nothing of our environment.
+ours, nothing of our environment. A student's program starts no other one.
 
 bubblewrap sees to that. For root, where it may make no namespaces, as in many containers, another user is a part of it.
 """
 
+import atexit
 import contextlib
 import functools
 import os
@@ -13,8 +14,10 @@ import pwd
 import re
 import shutil
 import subprocess
+import tempfile
 
 SYSTEM = "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/ld.so.cache"
+ONLY = pathlib.Path(__file__).with_name("only.cc")
 MOST_FILES = str(256 << 20)  # bytes, in files of memory
 LEFT = 251  # the exit status of a sandbox in which processes went on for a second after the program
 
@@ -67,6 +70,21 @@ def inside(command, readable, writable, cwd):
     if way() == "bubblewrap":
         return [*bubblewrap(readable, writable, cwd), "/bin/sh", "-c", FIRST, "sh", *command]
     return [*as_nobody(), *command] if way() == "user" else command
+
+
+@functools.cache
+def only(compiler):
+    """The words before a program that is to start no other one, and so no simulator of its own: in a sandbox."""
+    if way() != "bubblewrap":
+        return []
+    directory = tempfile.TemporaryDirectory(prefix="lab-")
+    atexit.register(directory.cleanup)
+    os.chmod(directory.name, 0o755)
+    program = pathlib.Path(directory.name, "only")
+    done = subprocess.run([compiler, "-O1", ONLY, "-o", program], capture_output=True, text=True)
+    if done.returncode:
+        raise OSError(f"{ONLY} is not built by {compiler}: {done.stderr}")
+    return [program] if runs([program, "/bin/true"]) else []  # a kernel may have no such filters
 
 
 def give(path):

@@ -115,6 +115,7 @@ WHY_ODD = {
     "##": "no ## here: it makes signs that cannot be seen",
     "_Pragma": "no _Pragma here: a macro keeps its meaning",
     "namespace check": "namespace check is the starter's",
+    'extern "C"': "no function of the system has another meaning: write it without",
 }
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from labs.judge.check import ENDED, GIVEN_BACK, CheckFailed, check
 from labs.judge.program import CannotJudge, Ended, Program
+from labs.judge.runner import are_numbered
 from labs.judge.splice import NotWhole, spliced
 from labs.judge.verdict import BUILT, PRINTED, REAL, Judge, Lab, all_labs
 
@@ -157,6 +158,18 @@ def test_a_leak_costs_its_own_check(verdict):
     its = verdict(LEAKING, holds("one"), on_two, again, fail)
     assert its.failed == GIVEN_BACK
     assert [title for title, mark in its.checks if mark != "passed"] == [GIVEN_BACK]
+
+
+def test_each_line_of_a_process_has_its_number():
+    """None comes twice; none is left out, but by a thread that was ended before it wrote."""
+
+    def of(*numbers, threads=1):
+        return [{"pid": 1, "thread": at % threads, "number": number} for at, number in enumerate(numbers)]
+
+    assert are_numbered(of(1, 3, 2, 0, 0))
+    assert are_numbered(of(1, 2, 4, threads=2))
+    assert not are_numbered(of(1, 2, 4))
+    assert not are_numbered(of(1, 2, 2, threads=2))
 
 
 def test_what_hangs_hangs_once(verdict):
@@ -329,6 +342,7 @@ MARK = "// >>> your part: make the memory"
         ("#define OPEN /*\n*/ {\n}", "a directive must end in its line"),
         ("#define OPEN {\n}", "has no end in this directive"),
         ("#define GLUE(a, b) a##b", "no ## here"),
+        ('extern /* */ "C" long write(int, const void*, size_t);', "no function of the system has another meaning"),
         ("int a = 0; <% int b = 0; %>", "write it plainly"),
         ('auto text = R"x(\n)y";', "this comment, text or sign has no end"),
         ("int a = 0; %: if", "write it plainly"),

@@ -301,7 +301,7 @@ def test_a_class_has_a_line_for_each_student(ann):
     forges = r'std::system("rm -rf \"$PWD\" \"$TMPDIR\"; echo {} > \"$LABS_MINE/../../../grades.csv\"")'
     for who, text in {
         "ann": SOLUTION,
-        "ben/labs/mine": with_part(f"  if ({forges}) return 3;\n"),
+        "ben/labs/mine": with_part(f"  (void)!{forges};\n"),
         "cid": with_part(ENDS_ITS_JUDGE),
         "dot": STARTER,
     }.items():

@@ -30,6 +30,12 @@ CASES = {  # what main does, and what is said of it
     ),
     "kills": ("return kill(getppid(), 9);", "SIGKILL"),
     "nonsense": ('write_to_all("nonsense\\n");', "wrote into the pipe that tells of its calls"),
+    "one line more": (  # as the simulator would write it, but for its number, which another has, too
+        'char line[400]; std::snprintf(line, 400, R"({"pid":%d,"thread":%d,"number":2,"time":1,"call":"gone","nth":1,'
+        '"callers":[],"device":-1,"arguments":{},"result":"","outputs":{},"changes":[],"explanation":""})" "\\n", '
+        "getpid(), getpid()); write_to_all(line);",
+        "wrote into the pipe that tells of its calls",
+    ),
     "list": ('write_to_all("[1]\\n");', "wrote into the pipe that tells of its calls"),
     "member": ("It().member();", r":4\n +CHECK\(cuMemUnmap\(1, 1"),
     "constructor": ("It it(0);", r":7\n +It\(int\) \{ CHECK\(cuMemUnmap"),
