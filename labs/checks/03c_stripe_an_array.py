@@ -19,7 +19,7 @@ MAINS = (  # GPU g has room for (first + step * g) % most stripes
 )
 PAGE = "03_multi_gpu/README.md#1-lay-the-table-across-the-gpus"
 GPUS = 3
-ELSEWHERE = {"gpus": 2}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": draw.randrange(9, 25)}
+ELSEWHERE = {"gpus": 2}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": draw.randrange(17, 25)}
 OUTPUT = "one kernel read the array from end to end: all are 7\n"
 HINTS = [
     "An allocation lies on one GPU. How many do the stripes need, and which member of the properties says where?",

@@ -14,7 +14,7 @@ GPUS = 2
 ELSEWHERE = (
     {"gpus": 3, "machine": "coarse_multicast"},
     {"gpus": 5, "machine": "granules_of_16_mib"},
-    {"gpus": draw.randrange(9, 17)},
+    {"gpus": draw.randrange(13, 17)},
 )
 ARCHITECTURE = 90
 OUTPUT = "object 1: every GPU has it\nobject 2: every GPU has it\n"
