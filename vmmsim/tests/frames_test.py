@@ -10,12 +10,15 @@ import random
 import re
 import time
 
+import pytest
+
 from vmmsim.tests import sample
 from vmmsim.tests.sample import BASE, MIB, Writer, checked_steps, read
 from vmmsim.view.callers import Callers
+from vmmsim.view.engine import pictures
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.owners import Owners
-from vmmsim.view.page import about, page
+from vmmsim.view.page import about, drawn, page
 from vmmsim.view.pictures import of_steps
 
 
@@ -204,7 +207,7 @@ def test_memory_that_was_unbound_goes_while_the_object_stays():
     writer.call("cuMulticastUnbind", {}, {}, {"kind": "unbind", **part})
     found = checked_steps(writer.recording())
     assert "contradicts" not in "".join(step.words for step in found)
-    assert [there for *_, there, _ in found.lives.packed()["memory"]] == [[1, 6], [2]]
+    assert [memory.steps for memory in found.lives.packed()["memory"]] == [[1, 6], [2]]
 
 
 def test_contradictions_are_told_and_the_frames_go_on():
@@ -494,3 +497,14 @@ def test_what_a_process_leaves():
     assert found.overview.left == ({("", 0): 6 * MIB, ("ordinary", 0): 3 * MIB}, {"reservation": 1})
     left = f'<a href="#step={len(found)},held">6 MiB, 3 MiB by cudaMalloc<'
     assert f"left at the end: {left}" in page(recording, found)
+
+
+def test_a_column_that_is_not_there_is_a_mistake():
+    """Of JavaScript, which asks for it; or of Python, which has packed too many or too few."""
+    packed = drawn(steps(sample.short().recording()))
+    for script, reservation, words in (
+        ("(lives) => lives.reservations[0].bron", packed["reservations"][0], "no column is called bron"),
+        ("(lives) => lives.reservations[0].born", packed["reservations"][0][:-1], "6 values for process,name,base"),
+    ):
+        with pytest.raises(Exception, match=words):
+            pictures({**packed, "reservations": [reservation]}, [{}], f"const drawn = {script};")

@@ -270,7 +270,7 @@ other lines: that is not recorded.
         writer.allocate(0x3000, 3 * MIB, gpu=-1, call="cudaMallocManaged")
         writer.allocate(0x4000, MIB, gpu=-1, call="cudaMallocHost")
         file, found = self.page_of(writer.recording(), "kinds")
-        assert found.overview.peak(0)[1].total == 8 * MIB
+        assert found.overview.peak(0).held.total == 8 * MIB
         assert found.lives.left()[0] == {("ordinary", 0): 8 * MIB, ("managed", -1): 3 * MIB, ("ordinary", -1): MIB}
         self.at("#step=4", file)
         for text in (

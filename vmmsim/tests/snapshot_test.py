@@ -20,6 +20,7 @@ from vmmsim.trace.recording import Recording
 from vmmsim.view import snapshot
 from vmmsim.view.frames import steps
 from vmmsim.view.pieces import Pieces, holes
+from vmmsim.view.records import Range
 from vmmsim.view.snapshot import Snapshot
 
 AT = BASE + 4096 * MIB
@@ -31,59 +32,66 @@ def with_snapshot(writer, content, path):
     return steps(writer.recording(), Snapshot.read(path))
 
 
+def in_mib(changes):
+    """[(step, MiB of the largest piece, of the others)...]"""
+    return [(change.step, change.held.largest // MIB, change.held.scattered // MIB) for change in changes]
+
+
 def test_blocks_stand_in_the_steps_in_which_they_were(tmp_path):
     found = with_snapshot(*sample.torch_run(), tmp_path / "snapshot.pickle")
-    its = found.blocks
-    assert (its.process, its.begin, its.end) == (0, 4, 14)
-    assert its.ranges == [[AT, AT + 40 * MIB]]
-    blocks = [[gpu, (at - AT) // MIB, size // MIB, *lives] for gpu, at, size, *lives, _ in its.all]
-    assert blocks == [[0, 0, 8, 4, 13, 0], [0, 8, 4, 6, 8, 8], [0, 12, 8, 7, 0, 0], [0, 20, 12, 11, 0, 0]]
-    lines = [found.callers.stacks[stack] for *_, stack in its.all]
+    torch = found.blocks
+    assert (torch.process, torch.begin, torch.end) == (0, 4, 14)
+    assert torch.ranges == [Range(begin=AT, end=AT + 40 * MIB)]
+    where = [(block.device, (block.address - AT) // MIB, block.size // MIB) for block in torch.blocks]
+    assert where == [(0, 0, 8), (0, 8, 4), (0, 12, 8), (0, 20, 12)]
+    assert [(block.born, block.awaits, block.died) for block in torch.blocks] == [
+        (4, 13, 0),
+        (6, 8, 8),
+        (7, 0, 0),
+        (11, 0, 0),
+    ]
+    lines = [found.callers.stacks[block.stack] for block in torch.blocks]
     names = list(found.callers.numbers)
     assert [names[frames[0]] for frames in lines] == [("train", f"train.py:{line}") for line in (20, 21, 22, 22)]
-    changes = [(step, largest // MIB, others // MIB) for step, largest, others in its.pieces[0]]
-    assert changes == [(0, 0, 0), (4, 12, 0), (6, 8, 0), (7, 0, 0), (8, 4, 0), (11, 8, 4)]
+    assert in_mib(torch.pieces[0]) == [(0, 0, 0), (4, 12, 0), (6, 8, 0), (7, 0, 0), (8, 4, 0), (11, 8, 4)]
 
 
 def test_what_pytorch_has_written_lies_in_its_memory():
     """As it has asked CUDA for it: no block outside of a mapping, no two in one place, and at the end all is known."""
     found = steps(Recording.read(HERE / "torch_blocks.jsonl.gz"), Snapshot.read(HERE / "torch_blocks.pickle.gz"))
-    its, lives = found.blocks, found.lives.all
-    mapped = [
-        (int(lives["reservations"][room][2], 16) + at, size, born, died)
-        for room, at, size, _, born, died, _ in lives["mappings"]
-    ]
+    torch, lives = found.blocks, found.lives.all
     sizes = []
-    for step in range(its.begin, its.end + 1):
-        now = sorted(
-            (at, at + size) for _, at, size, born, _, died, _ in its.all if born <= step and not 0 < died <= step
-        )
+    for step in range(torch.begin, torch.end + 1):
+
+        def there(records, step=step):
+            return [record for record in records if record.born <= step and not 0 < record.died <= step]
+
+        now = sorted((block.address, block.address + block.size) for block in there(torch.blocks))
         pieces = Pieces()
-        for at, size, born, died in mapped:
-            if born <= step and not 0 < died <= step:
-                pieces.add(at, at + size)
+        for mapping in there(lives["mappings"]):
+            at = int(lives["reservations"][mapping.reservation].base, 16) + mapping.offset
+            pieces.add(at, at + mapping.size)
         whole = pieces.total
         for begin, end in now:
             pieces.remove(begin, end)
         assert pieces.total == whole - sum(end - begin for begin, end in now), (
             f"step {step}: outside, or two in one place"
         )
-        free = next(change for change in reversed(its.pieces[0]) if change[0] <= step)
+        free = next(change for change in reversed(torch.pieces[0]) if change.step <= step)
         is_being_mapped = found[step - 1].call in ("cuMemMap", "cuMemSetAccess")
-        assert is_being_mapped or free[1:] == pieces.now(), f"step {step}"
+        assert is_being_mapped or free.held == pieces.now(), f"step {step}"
         sizes.append(sum(end - begin for begin, end in now))
     assert sizes[-1] == (8 + 8 + 12 + 3 + 7 + 11 + 6) * MIB + 4096
     assert max(sizes) == 64 * MIB
-    lines = {
-        names[0] for *_, stack in its.all for names in [[list(found.callers.numbers)[found.callers.stacks[stack][0]]]]
-    }
-    assert {where.partition(":")[0] for _, where in lines} == {"torch_blocks.py"}
+    frames = list(found.callers.numbers)
+    lines = [frames[found.callers.stacks[block.stack][0]].where for block in torch.blocks]
+    assert {line.partition(":")[0] for line in lines} == {"torch_blocks.py"}
 
 
 def test_of_too_many_blocks_the_smallest_are_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot, "MOST_BLOCKS", 3)
-    its = with_snapshot(*sample.torch_run(), tmp_path / "snapshot.pickle").blocks.packed()
-    assert (its["left_out"], [block[2] // MIB for block in its["blocks"]]) == (1, [8, 8, 12])
+    torch = with_snapshot(*sample.torch_run(), tmp_path / "snapshot.pickle").blocks
+    assert (torch.left_out, [block.size // MIB for block in torch.blocks]) == (1, [8, 8, 12])
 
 
 def test_a_trace_that_begins_late_and_one_that_is_empty(tmp_path):
@@ -91,15 +99,16 @@ def test_a_trace_that_begins_late_and_one_that_is_empty(tmp_path):
     writer, content = sample.torch_run()
     del content["device_traces"][0][:3]  # up to where B was allocated
     found = with_snapshot(writer, content, tmp_path / "later")
-    gone = next(block for block in found.blocks.all if block[1] == AT + 8 * MIB)
-    assert (gone[3:6], found.callers.stacks[gone[6]]) == ([0, 8, 8], []), "who freed it has not allocated it"
+    gone = next(block for block in found.blocks.blocks if block.address == AT + 8 * MIB)
+    assert (gone.born, gone.awaits, gone.died) == (0, 8, 8)
+    assert found.callers.stacks[gone.stack] == [], "who freed it has not allocated it"
     del content["device_traces"][0][:3]  # up to the end of B
-    its = with_snapshot(writer, content, tmp_path / "late").blocks
-    assert (its.begin, its.end) == (11, 14)
-    assert sorted((at - AT) // MIB for _, at, _, born, _, _, _ in its.all if not born) == [0, 12]
+    torch = with_snapshot(writer, content, tmp_path / "late").blocks
+    assert (torch.begin, torch.end) == (11, 14)
+    assert sorted((block.address - AT) // MIB for block in torch.blocks if not block.born) == [0, 12]
     content["device_traces"] = [[]]
-    its = with_snapshot(writer, content, tmp_path / "none").blocks
-    assert (its.begin, its.end, len(its.all)) == (11, 11, 3)
+    torch = with_snapshot(writer, content, tmp_path / "none").blocks
+    assert (torch.begin, torch.end, len(torch.blocks)) == (11, 11, 3)
 
 
 def test_a_snapshot_of_cudamalloc(tmp_path):
@@ -113,7 +122,7 @@ def test_a_snapshot_of_cudamalloc(tmp_path):
         blocks = [{"size": 20 * MIB, "state": "inactive"}]
         segments.append({"address": at, "total_size": 20 * MIB, "blocks": blocks})
     found = with_snapshot(writer, {"segments": segments, "device_traces": [events]}, tmp_path / "it")
-    assert found.blocks.pieces[0] == [(0, 0, 0), (1, 20 * MIB, 0), (2, 20 * MIB, 20 * MIB)]
+    assert in_mib(found.blocks.pieces[0]) == [(0, 0, 0), (1, 20, 0), (2, 20, 20)]
 
 
 def test_what_is_no_snapshot_is_refused(tmp_path, subtests):
@@ -179,7 +188,5 @@ def test_holes_lie_between_mappings():
     for at in 2, 0, 10, 4:  # steps 10 to 13
         writer.unmap(BASE + at * MIB, 2 * MIB)
     assert handles
-    changes = [
-        (step, largest // MIB, others // MIB) for step, largest, others in holes(steps(writer.recording()).lives)
-    ]
-    assert changes == [(0, 0, 0), (9, 4, 0), (10, 4, 2), (11, 4, 0), (12, 0, 0)]
+    changes = holes(steps(writer.recording()).lives)
+    assert in_mib(changes) == [(0, 0, 0), (9, 4, 0), (10, 4, 2), (11, 4, 0), (12, 0, 0)]

@@ -6,6 +6,7 @@ import random
 import re
 
 from vmmsim.tests.sample import BASE, MIB, Writer, held_in_each
+from vmmsim.view import records
 from vmmsim.view.compare import differences
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.overview import matters
@@ -46,8 +47,8 @@ def test_what_a_process_held_that_vanishes_is_gone():
     how = f"1 process vanished at step {vanished}; nothing left at the end; {ended}"
     assert told(found) == f"peak 3 MiB at step 6; {how}."
     packed = found.lives.packed()
-    for kind, died in {"reservations": 5, "mappings": 5, "handles": 3, "blocks": 4, "descriptors": 4}.items():
-        assert all(each[died] for each in packed[kind]), kind
+    for kind in "reservations", "mappings", "handles", "blocks", "descriptors":
+        assert all(record.died for record in packed[kind]), kind
 
 
 def test_of_a_peak_the_first_step_is_told():
@@ -73,14 +74,14 @@ def test_what_a_descriptor_holds_is_told():
     assert "it succeeds, and descriptor 9 still holds it." in found[5].words
     left = "left at the end: 2 MiB (2 MiB mapped nowhere); the process ended by itself."
     assert told(found) == f"peak 2 MiB at step 1; {left}"
-    assert found.lives.packed()["descriptors"] == [[0, 1, 9, 2, 8]]
+    assert found.lives.packed()["descriptors"] == [records.Descriptor(process=0, memory=1, fd=9, born=2, died=8)]
     assert found.lives.left()[1] == {"open descriptor": 1, "reservation": 1}
     closed.call("close", {"fd": 9}, result="")
     closed.call("gone", {}, {}, {"kind": "gone", "identity": "0x101"}, result="")
     found = steps(closed.recording())
     assert found[7].words == "The process closes descriptor 9, of allocation #1 (2 MiB of GPU 0)."
     assert len(found) == 8  # it goes in that step
-    assert found.lives.packed()["descriptors"] == [[0, 1, 9, 2, 8]]
+    assert found.lives.packed()["descriptors"] == [records.Descriptor(process=0, memory=1, fd=9, born=2, died=8)]
     assert told(found) == "peak 2 MiB at step 1; left at the end: 1 reservation."
 
 

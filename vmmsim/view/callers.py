@@ -8,6 +8,7 @@ a name. Names are short: what leads to a class or a function is left out, and it
 import re
 
 from vmmsim.trace.recording import short
+from vmmsim.view.records import Frame
 
 WRAPPERS = re.compile(
     r"c10::(impl::|Dispatcher|KernelFunction|BoxedKernel|OperatorHandle)|at::_ops::|at::redispatch::"
@@ -20,7 +21,7 @@ PASS_ON = re.compile(r"lib(cuda|cudart|c|ffi)\.so|.*\.cpython-|python3")
 
 
 class Callers:
-    """numbers: of each frame, (its name, where that is); stacks: each once, the numbers of its frames, the innermost
+    """numbers: of each Frame; stacks: each once, the numbers of its frames, the innermost
     first. What is folded is a frame without a name. libraries: of each stack the one that called CUDA, or ""."""
 
     def __init__(self, recording):
@@ -41,7 +42,7 @@ class Callers:
         for caller in callers:
             module = caller.rpartition("+")[0]
             for file, row, function in places.get(caller) or [("", 0, "")]:
-                frame = short(function) or file, f"{file}:{row}" if file else module
+                frame = Frame(short(function) or file, f"{file}:{row}" if file else module)
                 if not file and (not function or WRAPPERS.match(function)):
                     hidden.append(module)
                 elif hidden or frame != last:  # of functions of one name only the innermost
@@ -60,4 +61,4 @@ def library(callers):
 def several(modules):
     """A frame that stands for some, in these files."""
     if any(modules):
-        yield "", f"{len(modules)} more in {', '.join(dict.fromkeys(filter(None, modules)))}"
+        yield Frame("", f"{len(modules)} more in {', '.join(dict.fromkeys(filter(None, modules)))}")

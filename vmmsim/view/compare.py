@@ -72,16 +72,17 @@ def apart(one, other, names):
     found = []
     for device in devices_of(one, other):
         pairs = itertools.zip_longest(one.overview.lane(device), other.overview.lane(device))
-        if pair := next(((a, b) for a, b in pairs if not a or not b or a[1] != b[1]), None):
-            found.append((min(each[0] for each in pair if each), device, pair))
+        if pair := next(((a, b) for a, b in pairs if not a or not b or a.held != b.held), None):
+            found.append((min(change.step for change in pair if change), device, pair))
     if not found:
         return ""
     _, device, pair = min(found)
-    told = (
-        f"step {each[0]} of {name}, {held_text(each[1])}" if each else f"the end of {name}, which changes no more"
-        for each, name in zip(pair, names, strict=True)
-    )
-    return f"They differ in what they hold of GPU {device} from {'; and from '.join(told)}."
+    ends = [f"the end of {name}, which changes no more" for name in names]
+    places = [
+        f"step {change.step} of {name}, {held_text(change.held)}" if change else end
+        for change, name, end in zip(pair, names, ends, strict=True)
+    ]
+    return f"They differ in what they hold of GPU {device} from {'; and from '.join(places)}."
 
 
 def held_text(held):
@@ -92,11 +93,11 @@ def held_text(held):
 def peaks(one, other, names):
     told = []
     for device in devices_of(one, other):
-        of_each = [run.overview.peak(device) for run in (one, other)]
-        if of_each[0][1].total != of_each[1][1].total:
-            pairs = zip(of_each, names, strict=True)
-            its = (f"{size_text(held.total)} at step {step} of {name}" for (step, held), name in pairs)
-            told.append(f"GPU {device} {' and '.join(its)}")
+        both = [run.overview.peak(device) for run in (one, other)]
+        if both[0].held.total != both[1].held.total:
+            pairs = zip(both, names, strict=True)
+            sizes = (f"{size_text(peak.held.total)} at step {peak.step} of {name}" for peak, name in pairs)
+            told.append(f"GPU {device} {' and '.join(sizes)}")
     return f"Peaks: {listed(told)}." if told else ""
 
 

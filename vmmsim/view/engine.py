@@ -8,12 +8,15 @@ import functools
 import json
 import pathlib
 
+from vmmsim.view.records import SHAPES
+
 HERE = pathlib.Path(__file__).resolve().parent / "js"
-DRAWING = "parts torch lifetimes scene layout drawing arrows aggregator rows sharing tooltips draw".split()
+LICENSE = "// SPDX-License-Identifier: MIT-0\n"  # which a page says once
+DRAWING = "parts records torch lifetimes scene layout drawing arrows aggregator rows sharing tooltips draw".split()
 MAIN = """
 function pictures(text) {
   const { data, asked } = JSON.parse(text), lives = new Lifetimes(data);
-  return JSON.stringify(asked.map((each) => drawn(lives, each)));
+  return JSON.stringify(asked.map((options) => drawn(lives, options)));
 }
 """
 
@@ -30,12 +33,17 @@ def pictures(data, asked, drawn="const drawn = draw;"):
 
 def script_of_drawing(name: str) -> str:
     """For a page of one's own: a function of this name draws data as draw() does; nothing else of it is seen there."""
-    its = "return (data, it) => draw(new Lifetimes(data), it);"
-    return f'const {name} = (() => {{\n"use strict";\n{code_of_drawing()}{its}\n}})();\n'
+    function = "return (data, options) => draw(new Lifetimes(data), options);"
+    return f'const {name} = (() => {{\n"use strict";\n{code_of_drawing()}{function}\n}})();\n'
 
 
 def code_of_drawing():
-    return "".join((HERE / f"{name}.js").read_text() for name in DRAWING)
+    shapes = json.dumps(SHAPES, separators=(",", ":")).replace('"', "")  # as JavaScript, where names need none
+    return f"{LICENSE}const shapes = {shapes};\n{code_of(DRAWING)}"
+
+
+def code_of(names):
+    return "".join((HERE / f"{name}.js").read_text().removeprefix(LICENSE) for name in names)
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from vmmsim.trace.line import ENDS
 from vmmsim.trace.line import number as in_number
 from vmmsim.trace.model import Machine
 from vmmsim.trace.recording import Recording
+from vmmsim.view import records
 from vmmsim.view.brief import brief, told_apart
 from vmmsim.view.callers import Callers
 from vmmsim.view.lifetimes import Lifetimes
@@ -42,7 +43,7 @@ class Step:
     process: int  # in the order in which they change something, from 0
     call: str
     words: str
-    place: tuple  # (file, line, function), as Recording.place gives it
+    place: records.Place  # as Recording.place gives it
     kind: str  # "changes", "refused" (or what else is an error) or "asks"
     explanation: str
     owner: str = ""  # the program's own line
@@ -55,6 +56,8 @@ class Step:
     stack: int = 0  # the number of that which led to the call
     cause: str = ""  # of a long explanation what went wrong, without the call and its arguments
     is_answered: bool = False  # a refusal that is no failure
+    fault: records.Fault | None = None  # what a kernel must not touch
+    named: records.Named | None = None  # reservations and memory, in its words
 
 
 class Steps(list):
@@ -70,8 +73,6 @@ class Steps(list):
         self.nth = {pid: place for place, pid in enumerate(recording.processes())}
         pids = [pid for pid in self.nth if pid in changing] or list(self.nth)[:1]
         self.drawn = {pid: f"process {self.nth[pid] + 1}" if len(self.nth) > 1 else "" for pid in pids}  # in pictures
-        self.faults = {}  # by step: [process, address] of what a kernel must not touch
-        self.spoken = {}  # by step: [reservations, memory] that its words name
         reserve = [line for line in lines if line["call"] == "cuMemAddressReserve" and not is_refused(line)]
         self.names, self.variables = {}, {}  # of reservations; by the callers of a line
         self.often = collections.Counter((line["pid"], self.variable(line)) for line in reserve)
@@ -94,11 +95,12 @@ class Steps(list):
         self.overview.pieces = self.pieces()
 
     def pieces(self):
-        """[(of what, GPU or -1, changes as pieces.py has them)...], of what is ever in pieces."""
+        """[FreeMemory...], of what is ever in pieces."""
         of_blocks = self.blocks.pieces.items() if self.blocks else ()
         between = holes(self.lives)
-        has_several = worst(between)[2] > 0  # else something is unmapped from its beginning on
-        return [(HOLES, -1, between)] * has_several + [(FREE, gpu, changes) for gpu, changes in of_blocks]
+        has_several = worst(between).held.scattered > 0  # else something is unmapped from its beginning on
+        free = [records.FreeMemory(FREE, gpu, changes) for gpu, changes in of_blocks]
+        return [records.FreeMemory(HOLES, -1, between)] * has_several + free
 
     def step(self, number, line):
         since = self.machine.since()
@@ -107,28 +109,26 @@ class Steps(list):
         self.lives.note(number, line, since, self.machine)
         asked.fault_before, asked.own_of = self.overview.repeats.get(number, 0), self.owners.own
         asked.is_captured = is_captured = number in self.captured
-        if address := line.get("fault", {}).get("address"):
-            self.faults[number] = [self.nth[line["pid"]], int(address, 16)]
+        address = line.get("fault", {}).get("address")
         asked.unmapped_late = self.unmapped_late(line)
-        changes = (change for change in line["changes"] if change.get("kind") == "unmap")
-        self.unmapped += [
-            (line["pid"], *map(in_number, (its.get("address"), its.get("size"))), number) for its in changes
-        ]
+        for change in line["changes"]:
+            if change.get("kind") == "unmap":
+                address_and_size = map(in_number, (change.get("address"), change.get("size")))
+                self.unmapped.append((line["pid"], *address_and_size, number))
         is_change = since.has_changed() or bool(line["changes"])
-        what, words = brief(line, since, self.name, self.apart, is_captured), self.words(line, asked, number)
-        if asked.spoken:
-            self.spoken[number] = self.lives.numbers(asked.spoken)
+        changed, words = brief(line, since, self.name, self.apart, is_captured), self.words(line, asked, number)
+        named = self.lives.named(asked.spoken) if asked.spoken else None
         self.machine.forget_since(since)
         return Step(
             number=number,
             process=self.nth[line["pid"]],
             call=line["call"],
             words=words,
-            place=tuple(self.recording.place(line)),
+            place=records.Place(*self.recording.place(line)),
             owner=self.owners.of(line),
             kind="refused" if is_refused(line) or is_bad_end(line) else "changes" if is_change else "asks",
             explanation=self.with_steps(line, line["explanation"], asked.unmapped_late),
-            brief=what,
+            brief=changed,
             is_launch=is_launch(line) and not is_captured,
             is_captured=is_captured,
             thread=self.rank("thread", line, line["thread"]),
@@ -137,6 +137,8 @@ class Steps(list):
             led_there=self.recording.led_there(line)[:4],
             stack=self.callers.of(line),
             cause=self.with_steps(line, cause(line), asked.unmapped_late),
+            fault=records.Fault(self.nth[line["pid"]], int(address, 16)) if address else None,
+            named=named,
         )
 
     def launch_of(self, line):
@@ -174,15 +176,15 @@ class Steps(list):
     def words(self, line, asked, number):
         whose = self.whose(line)
         wrong = "The recording contradicts itself or is not whole: it should be that"
-        doubts = [f"{wrong} {what}." for what in dict.fromkeys(self.machine.doubts)]
+        doubts = [f"{wrong} {doubt}." for doubt in dict.fromkeys(self.machine.doubts)]
         return whose + " ".join(filter(None, [asked.words(), lacking(line), self.answered.get(number), *doubts]))
 
     def whose(self, line):
         """Process 2, thread 3: of what there are several."""
         process, thread = self.nth[line["pid"]] + 1, self.rank("thread", line, line["thread"]) + 1
-        its = [f"process {process}"] * (len(self.nth) > 1)
-        its += [f"thread {thread}"] * (len(self.threads[line["pid"]]) > 1 and line["call"] not in ENDS)
-        words = ", ".join(its)
+        callers = [f"process {process}"] * (len(self.nth) > 1)
+        callers += [f"thread {thread}"] * (len(self.threads[line["pid"]]) > 1 and line["call"] not in ENDS)
+        words = ", ".join(callers)
         return f"{words[0].upper()}{words[1:]}: " if words else ""
 
     def name(self, pid, reservation):

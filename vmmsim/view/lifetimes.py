@@ -4,27 +4,27 @@
 lives = Lifetimes(name, rank)    name(pid, reservation) is what it is called; rank[pid] a process's place
 lives.note(step, line, since, machine)
 lives.left()                 what nobody gave back
-lives.packed()               for the script, which draws from it what there is in a step
+lives.packed()               for the script, which draws what there is in a step: all as records.py has it
 """
 
 import collections
 
 from vmmsim.trace.entities import Mapping, Memory, Reservation
+from vmmsim.view import records
 from vmmsim.view.sizes import IS_MANAGED, MANAGED, ORDINARY, OWN, VMM, kind_of_block
 from vmmsim.view.words import RIGHTS
 
 LONGEST = 5000  # events of one thing; more nobody reads
-# Where in what is packed of one the step stands in which it goes.
-DIED = {"reservations": 5, "mappings": 5, "handles": 3, "blocks": 4, "descriptors": 4, "bindings": 3, "peers": 4}
+KINDS = "reservations", "mappings", "handles", "blocks", "descriptors", "bindings", "peers"
 
 
 class Lifetimes:
     def __init__(self, name, rank):
         self.name, self.rank = name, rank
-        self.memory = {}  # as it is packed, by what it is called
-        self.all = {kind: [] for kind in DIED}  # as they are packed
-        self.alive = {}  # of these, by kind and by what tells it apart
-        self.rooms = {}  # places of reservations in these, by number
+        self.memory = {}  # by what it is called
+        self.all = {kind: [] for kind in KINDS}
+        self.alive = {}  # places in these, by kind and by what tells it apart
+        self.places = {}  # of reservations in these, by number
         self.ends = set()  # steps in which a process exits, and the system takes back what it left; not if it vanishes
 
     def note(self, step, line, since, machine):
@@ -45,59 +45,62 @@ class Lifetimes:
         for peer in since.peers:
             self.end("peers", peer, step)
             if peer[1:] in machine.processes[peer[0]].peers:
-                self.begin("peers", peer, [self.rank[peer[0]], *peer[1:], step, 0])
+                pid, device, other = peer
+                self.begin("peers", peer, records.Peer(self.rank[pid], device, other, step, 0))
         for pid, address in since.blocks:
             self.end("blocks", (pid, address), step)
             if block := machine.processes[pid].blocks.get(address):
                 size, device, call = block
-                its = [self.rank[pid], size, device, step, 0, kind_of_block(call), call]
-                self.begin("blocks", (pid, address), its)
+                block = records.Block(self.rank[pid], size, device, step, 0, kind_of_block(call))
+                self.begin("blocks", (pid, address), block)
         for pid, fd in since.descriptors:
             self.end("descriptors", (pid, fd), step)
             if memory := machine.processes[pid].descriptors.get(fd):
-                self.begin("descriptors", (pid, fd), [self.rank[pid], memory.nth, fd, step, 0])
+                self.begin("descriptors", (pid, fd), records.Descriptor(self.rank[pid], memory.nth, fd, step, 0))
 
-    def begin(self, kind, key, its):
-        self.all[kind].append(its)
-        self.alive[kind, key] = its
+    def begin(self, kind, key, record):
+        self.alive[kind, key] = len(self.all[kind])
+        self.all[kind].append(record)
 
     def end(self, kind, key, step):
-        if its := self.alive.pop((kind, key), None):
-            its[DIED[kind]] = step
+        if (kind, key) in self.alive:
+            place = self.alive.pop((kind, key))
+            self.all[kind][place] = self.all[kind][place]._replace(died=step)
 
-    def numbers(self, things):
-        """Of reservations and memory: the numbers that they have for the script."""
-        rooms = [self.rooms[one.number] for one in things if one.number in self.rooms]
-        return [rooms, [one.nth for one in things if isinstance(one, Memory)]]
+    def named(self, things):
+        """Reservations and memory by the numbers that they have for the script."""
+        places = [self.places[thing.number] for thing in things if thing.number in self.places]
+        return records.Named(places, [thing.nth for thing in things if isinstance(thing, Memory)])
 
     def record(self, memory):
-        """What is packed of it: size, GPU, kind, events, the steps in which it comes and goes, and what few have."""
-        known = self.memory.setdefault(memory.nth, [0, -1, False, [], [], {}])
-        known[:3] = memory.size, memory.device, memory.is_multicast
+        known = self.memory.get(memory.nth) or records.Memory(0, -1, False, [], [], {})
+        seen = {"size": memory.size, "device": memory.device, "is_multicast": memory.is_multicast}
+        self.memory[memory.nth] = known = known._replace(**seen)
         return known
 
     def event(self, memory, step, text):
-        events = self.record(memory)[3]
-        if len(events) < LONGEST and [step, text] not in events[-4:]:
-            events.append([step, text])
+        events, event = self.record(memory).events, records.Event(step, text)
+        if len(events) < LONGEST and event not in events[-4:]:
+            events.append(event)
 
     def reserved(self, step, reservation):
-        self.rooms[reservation.number] = len(self.all["reservations"])
-        what = [self.name(reservation.pid, reservation), hex(reservation.base), reservation.size]
-        its = [self.rank[reservation.pid], *what, step, 0, int(reservation.is_guessed)]
-        self.begin("reservations", reservation.number, its)
+        pid, number, is_guessed = reservation.pid, reservation.number, int(reservation.is_guessed)
+        names = self.rank[pid], self.name(pid, reservation), hex(reservation.base)
+        self.places[number] = len(self.all["reservations"])
+        self.begin("reservations", number, records.Reservation(*names, reservation.size, step, 0, is_guessed))
 
     def mapped(self, step, mapping):
         room, memory = mapping.room, mapping.memory
-        its = [self.rooms[room.number], mapping.at - room.base, mapping.size, memory.nth, step, 0, []]
-        self.begin("mappings", mapping.number, its)
+        place, offset = self.places[room.number], mapping.at - room.base
+        record = records.Mapping(place, offset, mapping.size, memory.nth, step, 0, [])
+        self.begin("mappings", mapping.number, record)
         self.event(memory, step, f"mapped in {self.name(room.pid, room)}")
 
     def granted(self, step, mapping, was):
-        its = self.alive.get(("mappings", mapping.number))
-        for device, flags in mapping.access.items() if its else ():
+        place = self.alive.get(("mappings", mapping.number))
+        for device, flags in mapping.access.items() if place is not None else ():
             if flags != was.get(device, 0):
-                its[6].append([step, device, flags])
+                self.all["mappings"][place].granted.append(records.Grant(step, device, flags))
                 text = f"GPU {device} {RIGHTS.get(flags, flags)}"
                 self.event(mapping.memory, step, f"{text} in {self.name(mapping.room.pid, mapping.room)}")
 
@@ -117,76 +120,79 @@ class Lifetimes:
         for pid in {**before.references, **now.references}:
             had, has = before.references.get(pid, 0), now.references.get(pid, 0)
             if has and not had:
-                counts = [[step, has]] if has > 1 else []
-                self.begin("handles", (pid, memory.number), [self.rank[pid], memory.nth, step, 0, counts])
+                counts = [records.Count(step, has)] * (has > 1)
+                handle = records.Handle(self.rank[pid], memory.nth, step, 0, counts, None)
+                self.begin("handles", (pid, memory.number), handle)
             elif has and has != had:
-                self.alive["handles", (pid, memory.number)][4].append([step, has])
+                place = self.alive["handles", (pid, memory.number)]
+                self.all["handles"][place].counts.append(records.Count(step, has))
             elif had and not has:
                 self.end("handles", (pid, memory.number), step)
             if has < had:
                 self.event(memory, step, f"handle{whose.get(pid, '')} released" + (f", {has} left" if has else ""))
             elif has > had and before.is_there:
                 self.event(memory, step, f"handle{whose.get(pid, '')} " + ("retained" if had else "imported"))
-        more = self.record(memory)[5]
+        rare = self.record(memory).rare
         for pid, kind in memory.exports[before.exports :]:
-            more.setdefault("exports", []).append([step, kind, self.rank[pid]])
+            rare.setdefault("exports", []).append(records.Export(step, kind, self.rank[pid]))
             self.event(memory, step, "exported" + ("" if kind == "fd" else " as 64 bytes"))
         if before.held_by_fd != now.held_by_fd:
-            more.setdefault("held_by_fd", []).append([step, int(now.held_by_fd)])
-        for device in memory.team - {device for _, device in more.get("team", ())}:
-            more.setdefault("team", []).append([step, device])
+            rare.setdefault("held_by_fd", []).append(records.HeldByFd(step, int(now.held_by_fd)))
+        for device in memory.team - {member.device for member in rare.get("team", ())}:
+            rare.setdefault("team", []).append(records.Member(step, device))
         if memory.source_unknown:
-            more["source_unknown"] = 1
+            rare["source_unknown"] = 1
         if not (memory.made and memory.made["call"]):
-            more["is_unseen"] = 1
+            rare["is_unseen"] = 1
         for number in before.bound.keys() ^ now.bound.keys():
             is_new = number in now.bound
             other = (now.bound if is_new else before.bound)[number]
             if is_new:
-                self.begin("bindings", (memory.number, number), [memory.nth, other.nth, step, 0])
+                self.begin("bindings", (memory.number, number), records.Binding(memory.nth, other.nth, step, 0))
             else:
                 self.end("bindings", (memory.number, number), step)
-            for one, words in (memory, f"#{other.nth}"), (other, f"multicast object #{memory.nth}"):
-                self.event(one, step, f"bound to {words}" if is_new else f"unbound from {words}")
+            for bound, words in (memory, f"#{other.nth}"), (other, f"multicast object #{memory.nth}"):
+                self.event(bound, step, f"bound to {words}" if is_new else f"unbound from {words}")
         if now.held_by_fd and not before.held_by_fd:
             self.event(memory, step, "only a descriptor holds it")
         if before.is_there and not now.is_there:
             self.event(memory, step, "gone: nothing holds it any more")
-        if before.is_there != now.is_there:  # the steps in which it comes and goes, in turn
-            self.memory[memory.nth][4].append(step)
+        if before.is_there != now.is_there:
+            self.memory[memory.nth].steps.append(step)
 
     # --- What nobody gave back
-    def is_left(self, died):
-        return not died or died in self.ends
+    def is_left(self, record):
+        return not record.died or record.died in self.ends
 
-    def has_left(self, packed, is_multicast=False):
-        came_and_went = packed[4] or [-1, -1]
-        return packed[2] == is_multicast and self.is_left(0 if len(came_and_went) % 2 else came_and_went[-1])
+    def left_of(self, is_multicast=False):
+        for nth, memory in self.memory.items():
+            if memory.is_multicast == is_multicast and memory.steps:
+                if len(memory.steps) % 2 or memory.steps[-1] in self.ends:
+                    yield nth, memory
 
     def left_memory(self):
         """Of each: (size, GPU, VMM, ORDINARY or MANAGED, the step that made it)."""
-        for each in self.memory.values():
-            if self.has_left(each):
-                yield each[0], each[1], VMM, each[4][0]
-        for _, size, device, born, died, kind, _ in self.all["blocks"]:
-            if self.is_left(died) and kind in (OWN, IS_MANAGED):
-                yield size, device, MANAGED if kind == IS_MANAGED else ORDINARY, born
+        for _, memory in self.left_of():
+            yield memory.size, memory.device, VMM, memory.steps[0]
+        for block in self.all["blocks"]:
+            if self.is_left(block) and block.kind in (OWN, IS_MANAGED):
+                yield block.size, block.device, MANAGED if block.kind == IS_MANAGED else ORDINARY, block.born
 
     def left(self):
         """{(VMM, ORDINARY or MANAGED, GPU): bytes}, and {what else: how many}. GPU -1 is the host, or not known."""
         sizes, others = collections.Counter(), collections.Counter()
         for size, device, kind, _ in self.left_memory():
             sizes[kind, device] += size
-        others["multicast object"] = sum(self.has_left(each, True) for each in self.memory.values())
+        others["multicast object"] = len([*self.left_of(is_multicast=True)])
         for kind, noun in ("handles", "handle"), ("descriptors", "open descriptor"), ("reservations", "reservation"):
-            others[noun] = sum(self.is_left(its[DIED[kind]]) for its in self.all[kind])
+            others[noun] = sum(map(self.is_left, self.all[kind]))
         return +sizes, +others
 
     def leaked(self):
         """Bytes of what is left and mapped nowhere: nobody could use it any more."""
-        used = {nth for _, _, _, nth, _, died, _ in self.all["mappings"] if self.is_left(died)}
-        used |= {nth for _, nth, _, died in self.all["bindings"] if self.is_left(died)}
-        return sum(each[0] for nth, each in self.memory.items() if nth not in used and self.has_left(each))
+        uses = filter(self.is_left, [*self.all["mappings"], *self.all["bindings"]])
+        used = {use.memory for use in uses}
+        return sum(memory.size for nth, memory in self.left_of() if nth not in used)
 
     # --- For the script
     def packed(self):

@@ -11,11 +11,11 @@ All figures are the model's. js/timeline.js draws the timeline of them.
 import collections
 import html
 import itertools
-import typing
 
 from vmmsim.processes import signal_name
 from vmmsim.trace.line import ENDS
 from vmmsim.view.pieces import worst
+from vmmsim.view.records import Change, Held
 from vmmsim.view.sizes import OPENED, plural, size_text, sizes_text
 from vmmsim.view.words import alike, is_fault, is_refused
 
@@ -24,46 +24,34 @@ def is_launch(line):
     return alike(line["call"]) in ("cudaLaunchKernel", "cudaGraphLaunch") and not is_refused(line)
 
 
-class Held(typing.NamedTuple):
-    """Bytes of a GPU after a step. Memory that is mapped twice is there once."""
-
-    mapped: int = 0
-    idle: int = 0  # created, and mapped nowhere
-    ordinary: int = 0
-
-    @property
-    def total(self):
-        return sum(self)
-
-
 def lanes(lives, devices):
-    """By GPU: [(step, Held), ...] where that changes."""
+    """By GPU: [Change, ...] of what is Held."""
     changes = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))  # by step, by kind
     mapped = collections.defaultdict(collections.Counter)  # by memory, by step: how many mappings more
-    for _, _, _, nth, born, died, _ in lives.all["mappings"]:
-        mapped[nth].update({born: 1})
-        mapped[nth][died] -= 1
-    for nth, (size, device, is_multicast, _, comes_and_goes, _) in lives.memory.items():
-        is_there, count, kind = False, 0, ""
-        for step in sorted({*comes_and_goes, *mapped[nth]} - {0} if not is_multicast else ()):
-            changes[device][step][kind] -= size
-            is_there, count = is_there != (step in comes_and_goes), count + mapped[nth][step]
+    for mapping in lives.all["mappings"]:
+        mapped[mapping.memory].update({mapping.born: 1})
+        mapped[mapping.memory][mapping.died] -= 1
+    for nth, memory in lives.memory.items():
+        is_there, count, kind, of_device = False, 0, "", changes[memory.device]
+        for step in sorted({*memory.steps, *mapped[nth]} - {0} if not memory.is_multicast else ()):
+            of_device[step][kind] -= memory.size
+            is_there, count = is_there != (step in memory.steps), count + mapped[nth][step]
             kind = ("mapped" if count else "idle") if is_there else ""
-            changes[device][step][kind] += size
-    for _, size, device, born, died, kind, _ in lives.all["blocks"]:
-        if kind != OPENED:  # which is there once, for the process that has allocated it
-            changes[device][born]["ordinary"] += size
-            changes[device][died]["ordinary"] -= size * bool(died)
+            of_device[step][kind] += memory.size
+    for block in lives.all["blocks"]:
+        if block.kind != OPENED:  # which is there once, for the process that has allocated it
+            changes[block.device][block.born]["ordinary"] += block.size
+            changes[block.device][block.died]["ordinary"] -= block.size * bool(block.died)
     return {device: list(held(changes[device])) for device in devices}
 
 
 def held(changes):
     now = Held()
-    yield 0, now
+    yield Change(0, now)
     for step, by_kind in sorted(changes.items()):
         then = Held(*(was + by_kind[kind] for kind, was in now._asdict().items()))
         if then != now:
-            yield step, then
+            yield Change(step, then)
         now = then
 
 
@@ -102,17 +90,17 @@ class Overview:
         return lanes or dict(list(self.lanes.items())[:1])
 
     def lane(self, device):
-        """[(step, Held)...] where that changes, also of a GPU that the recording knows nothing of."""
-        return self.lanes.get(device, [(0, Held())])
+        """[Change...], also of a GPU that the recording knows nothing of."""
+        return self.lanes.get(device, [Change(0, Held())])
 
     def peak(self, device):
-        """(step, Held): when there was the most, the first time."""
-        return max(self.lane(device), key=lambda change: change[1].total)
+        """The Change by which there was the most, the first time."""
+        return max(self.lane(device), key=lambda change: change.held.total)
 
     def is_reached_again(self, device):
         """Whether there was as much as at the peak once more, after there had been less."""
         step, held = self.peak(device)
-        later = [its.total for at, its in self.lanes[device] if at > step]
+        later = [change.held.total for change in self.lanes[device] if change.step > step]
         return held.total in itertools.dropwhile(held.total.__eq__, later)
 
     def opens_at(self):
@@ -120,8 +108,8 @@ class Overview:
         process that vanished;
         or else the end, if there is a leak; or else the peak."""
         wrong = [*self.faults[:1], *self.unanswered[:1], *self.hung[:1], *self.vanished[:1]]
-        peak = max((self.peak(device) for device in self.lanes), key=lambda peak: peak[1].total)
-        return min(wrong, default=self.count if self.leaked else peak[0]) or 1
+        peak = max((self.peak(device) for device in self.lanes), key=lambda peak: peak.held.total)
+        return min(wrong, default=self.count if self.leaked else peak.step) or 1
 
     def opens(self):
         """And of a leak, whose it is."""
@@ -143,8 +131,8 @@ def ending(recording):
     if len(last) == 1:
         return f"the process ended {ends[0]}"
     ends += ["in a way that is not recorded"] * (len(last) - len(ends))
-    told = (f"{count} {how}" for how, count in collections.Counter(ends).items())
-    return f"of {len(last)} processes ended {', '.join(told)}"
+    counted = (f"{count} {how}" for how, count in collections.Counter(ends).items())
+    return f"of {len(last)} processes ended {', '.join(counted)}"
 
 
 def way_of(line):
@@ -167,8 +155,8 @@ def link(key, step, text, more=""):
     return f'<a href="#{html.escape(key)}={step}{more}">{html.escape(text)}</a>'
 
 
-def at_step(key, numbers, one, many):
-    count = f"1 {one} at" if len(numbers) == 1 else f"{len(numbers):,} {many} from"
+def at_step(key, numbers, noun, many):
+    count = f"1 {noun} at" if len(numbers) == 1 else f"{len(numbers):,} {many} from"
     return link(key, numbers[0], f"{count} step {numbers[0]}")
 
 
@@ -195,14 +183,14 @@ def matters(overview, key):
         (False, overview.captured, "captured launch", "captured launches"),
     ):
         if numbers:
-            its = at_step(key, numbers, *nouns)
-            parts.append(f'<span class="vmm-bad">{its}</span>' if is_bad else its)
-    for what, gpu, changes in overview.pieces:
-        step, largest, others = worst(changes)
-        if others and gpu >= 0:  # else they are addresses, and no memory
-            of = f"GPU {gpu}: " * (len(peaks) > 1)
-            pieces = f"{size_text(largest + others)}, the largest piece {size_text(largest)}"
-            parts.append(f"{of}{what} most scattered {link(key, step, f'at step {step}')}: {pieces}")
+            linked = at_step(key, numbers, *nouns)
+            parts.append(f'<span class="vmm-bad">{linked}</span>' if is_bad else linked)
+    for free in overview.pieces:
+        step, held = worst(free.changes)
+        if held.scattered and free.device >= 0:  # else they are addresses, and no memory
+            of = f"GPU {free.device}: " * (len(peaks) > 1)
+            pieces = f"{size_text(sum(held))}, the largest piece {size_text(held.largest)}"
+            parts.append(f"{of}{free.kind} most scattered {link(key, step, f'at step {step}')}: {pieces}")
     sizes, others = overview.left
     if left := sizes_text(sizes, len(peaks)) or ", ".join(plural(count, noun) for noun, count in others.items()):
         leaked = f" ({size_text(overview.leaked)} mapped nowhere)" if overview.leaked else ""

@@ -21,23 +21,15 @@ import zlib
 
 from vmmsim.trace.line import NO_CALLS
 from vmmsim.trace.recording import Recording
-from vmmsim.view.engine import DRAWING
+from vmmsim.view.engine import code_of, code_of_drawing
 from vmmsim.view.frames import Step, Steps, notes
 from vmmsim.view.overview import matters
+from vmmsim.view.records import Lane
 from vmmsim.view.sizes import plural
 from vmmsim.view.style import style_of_pages
 
 HERE = pathlib.Path(__file__).resolve().parent
-SCRIPTS = (
-    *DRAWING,
-    "ownership",
-    "comparison",
-    "picture",
-    "source",
-    "list",
-    "timeline",
-    "view",
-)  # those first that others use
+SCRIPTS = "ownership comparison picture source list timeline view".split()  # those first that others use
 LAUNCHERS = re.compile(r"(.*/)?(python[\d.]*|bash|sh|mpirun|mpiexec|torchrun|env|timeout|nice)|[A-Z_\d]+=.*|-.*|\d+")
 COLUMNS = [field.name for field in dataclasses.fields(Step) if field.name != "number"]
 FIRST = re.compile(r"cuMemAddressReserve|cuMemCreate|cuMemImport|cuMulticastCreate")  # where a view in the book opens
@@ -91,8 +83,7 @@ def filled(title, content, kind):
 
 def script() -> str:
     """Nothing of it is seen by other scripts of the page."""
-    files = ((HERE / "js" / f"{name}.js").read_text() for name in SCRIPTS)
-    return "".join(['(() => {\n"use strict";\n', *files, "})();\n"])
+    return f'(() => {{\n"use strict";\n{code_of_drawing()}{code_of(SCRIPTS)}}})();\n'
 
 
 def fragment(recording: Recording, steps: Steps, id: str) -> str:
@@ -145,16 +136,15 @@ def name_of(recording):
 def packed(recording, steps):
     sources = {step.place[0] for step in steps if step.place[0]}
     owners = {owner: nth for nth, owner in enumerate(dict.fromkeys(step.owner for step in steps))}
-    columns = {name: [getattr(step, name) for step in steps] for name in COLUMNS}
     content = {
         **drawn(steps),
         "processes": len({step.process for step in steps}),
-        "lanes": [[device, [[step, *held] for step, held in its]] for device, its in steps.overview.shown().items()],
+        "lanes": [Lane(device, changes) for device, changes in steps.overview.shown().items()],
         "pieces": steps.overview.pieces,
         "times": recording.times(),
         "took": recording.took(),
         "sources": {name: recording.source(name) for name in sorted(sources)},
-        "columns": {**columns, "owner": [owners[step.owner] for step in steps]},
+        "columns": {**columns_of(steps, COLUMNS), "owner": [owners[step.owner] for step in steps]},
         "frames_of_code": list(steps.callers.numbers),
         "stacks": steps.callers.stacks,
         "libraries": steps.callers.libraries,
@@ -164,13 +154,16 @@ def packed(recording, steps):
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
+def columns_of(steps, names):
+    return {name: [getattr(step, name) for step in steps] for name in names}
+
+
 def drawn(steps):
     """What draw.js needs of them."""
     return {
+        "columns": columns_of(steps, ("process", "thread", "call", "place", "fault", "named")),
         **steps.lives.packed(),
         "devices": steps.devices,
         "names_of_processes": list(steps.drawn.values()),
-        "faults": steps.faults,
-        "spoken": steps.spoken,
         **({"torch": steps.blocks.packed()} if steps.blocks else {}),
     }

@@ -14,18 +14,15 @@ from vmmsim.view.style import styled
 
 
 def of_steps(steps, numbers, **how):
-    rows = [
-        {"process": step.process, "thread": step.thread, "call": step.call, "place": list(step.place)} for step in steps
-    ]
-    return pictures({**drawn(steps), "steps": rows}, [{"to": number, **how} for number in numbers])
+    return pictures(drawn(steps), [{"to": number, **how} for number in numbers])
 
 
 def picture_of_steps(steps, first, last, title="", **how):
-    its = steps[first - 1 : last]
-    calls = [step.call for step in its if step.kind == "changes" and not step.is_launch] if title else []
+    shown = steps[first - 1 : last]
+    calls = [step.call for step in shown if step.kind == "changes" and not step.is_launch] if title else []
     how |= {"from": first - 1, "title": title, "calls": calls}
-    name = title or (f"Step {last}: {its[-1].call}" if first == last else f"Steps {first} to {last}")
-    return file_of(of_steps(steps, [last], **how)[0], name, " ".join(step.words for step in its))
+    name = title or (f"Step {last}: {shown[-1].call}" if first == last else f"Steps {first} to {last}")
+    return file_of(of_steps(steps, [last], **how)[0], name, " ".join(step.words for step in shown))
 
 
 def file_of(picture, title, words):

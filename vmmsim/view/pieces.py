@@ -5,11 +5,13 @@
     holes(lives)                of reservations: what is not mapped between two mappings
     worst(changes)              the step in which most of what is free lies outside of the largest piece
 
-Changes are [(step, bytes of the largest piece, bytes of the others)...] where that changes.
+Changes are [ChangeOfFree...], as records.py has them.
 """
 
 import bisect
 import collections
+
+from vmmsim.view.records import ChangeOfFree, Free
 
 
 class Pieces:
@@ -23,7 +25,7 @@ class Pieces:
 
     def now(self):
         largest = self.sizes[-1] if self.sizes else 0
-        return largest, self.total - largest
+        return Free(largest, self.total - largest)
 
     def add(self, begin, end):
         for first, last in self.taken(begin, end, touching=True):
@@ -52,28 +54,29 @@ class Pieces:
             last += 1
         found = [(at, self.ends.pop(at)) for at in self.begins[first:last]]
         del self.begins[first:last]
-        for at, its_end in found:
-            del self.sizes[bisect.bisect_left(self.sizes, its_end - at)]
-            self.total -= its_end - at
+        for first_address, last_address in found:
+            del self.sizes[bisect.bisect_left(self.sizes, last_address - first_address)]
+            self.total -= last_address - first_address
         return found
 
 
 def changed(changes, step, now):
     """Notes what there is after a step, if that is something else than before."""
-    if changes[-1][0] == step:
+    if changes[-1].step == step:
         changes.pop()
-    if not changes or changes[-1][1:] != now:
-        changes.append((step, *now))
+    if not changes or changes[-1].held != now:
+        changes.append(ChangeOfFree(step, now))
 
 
 def holes(lives):
     """Changes of what is not mapped between mappings of a reservation: room at its end is no hole."""
     events = []
-    for room, offset, size, _, born, died, _ in lives.all["mappings"]:
-        base = int(lives.all["reservations"][room][2], 16) + offset
-        events.append((born, 1, room, base, base + size))
-        events += [(died, 0, room, base, base + size)] * bool(died)
-    changes, pieces = [(0, 0, 0)], Pieces()
+    for mapping in lives.all["mappings"]:
+        begin = int(lives.all["reservations"][mapping.reservation].base, 16) + mapping.offset
+        mapped = mapping.reservation, begin, begin + mapping.size
+        events.append((mapping.born, 1, *mapped))
+        events += [(mapping.died, 0, *mapped)] * bool(mapping.died)
+    changes, pieces = [ChangeOfFree(0, Free(0, 0))], Pieces()
     rooms = collections.defaultdict(Pieces)  # what is mapped in each
     for step, is_mapped, room, begin, end in sorted(events):
         mapped, shift = rooms[room], room << 64  # so that rooms of two processes are apart
@@ -99,5 +102,5 @@ def pieces_around(mapped):
 
 
 def worst(changes):
-    """(step, largest, others) with the most in others, the first time."""
-    return max(changes, key=lambda change: (change[2], -change[0]))
+    """The change with the most outside of the largest piece, the first time."""
+    return max(changes, key=lambda change: (change.held.scattered, -change.step))

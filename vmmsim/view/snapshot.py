@@ -20,6 +20,7 @@ from vmmsim.tool import Failed
 from vmmsim.trace.line import number
 from vmmsim.trace.recording import OF_PACKAGES, OF_THE_SYSTEM, opened, short_names
 from vmmsim.view.pieces import Pieces, changed
+from vmmsim.view.records import ChangeOfFree, Frame, Free, Range, TorchBlock
 
 WRITER = "torch.cuda.memory._dump_snapshot()"
 # What it asks of CUDA, and the change by which that has ended: what is mapped is opened at last.
@@ -115,8 +116,8 @@ def frames_of(its):
 
 
 class Blocks:
-    """all: of each block [GPU, address, size, born, awaits, died, its stack]; pieces: changes by GPU, as pieces.py has
-    them; ranges: of addresses that were ever the allocator's; begin, end: the steps that the trace covers."""
+    """blocks: as TorchBlock; pieces: changes by GPU, as pieces.py has them; ranges: of addresses that were ever the
+    allocator's; begin, end: the steps that the trace covers."""
 
     def __init__(self, snapshot, steps):
         lines = steps.recording.lines
@@ -131,21 +132,20 @@ class Blocks:
         ranges = Pieces()
         for address, size in ranges_of(snapshot):
             ranges.add(address, address + size)
-        self.ranges = [[begin, ranges.ends[begin]] for begin in ranges.begins]
+        self.ranges = [Range(begin, ranges.ends[begin]) for begin in ranges.begins]
         for gpu in sorted(snapshot.segments.keys() | snapshot.events.keys()):
             found += self.replay(gpu, snapshot)
         self.left_out = max(0, len(found) - MOST_BLOCKS)  # the smallest
         found = sorted(found, key=lambda block: -block.size)[:MOST_BLOCKS]
         stacks = stacks_of(dict.fromkeys(block.frames for block in found), steps.callers)
-        self.all = [
-            [its.gpu, its.address, its.size, its.born, its.awaits, its.died, stacks[its.frames]]
-            for its in sorted(found, key=lambda block: (block.born, block.address))
+        self.blocks = [
+            TorchBlock(block.gpu, block.address, block.size, block.born, block.awaits, block.died, stacks[block.frames])
+            for block in sorted(found, key=lambda block: (block.born, block.address))
         ]
 
     def packed(self):
         """As js/torch.js reads it."""
-        names = "process", "ranges", "begin", "end", "left_out"
-        return {name: getattr(self, name) for name in names} | {"blocks": self.all}
+        return {name: getattr(self, name) for name in ("process", "ranges", "begin", "end", "left_out", "blocks")}
 
     def place(self, snapshot, anchors, last):
         """Each event's step: between those of the calls before and after it, by its time if both have times."""
@@ -176,13 +176,13 @@ class Blocks:
             pieces.remove(block.address, block.address + block.size)
             block.awaits = self.end * block.awaits  # or since an event says
         for event in reversed(snapshot.events[gpu]):
-            states.append((event.step, *pieces.now()))
+            states.append((event.step, pieces.now()))
             self.undo(event, alive, pieces, found)
-        changes = [(0, 0, 0), (self.begin, *pieces.now())]
-        for step, *now in reversed(states):
-            changed(changes, step, tuple(now))
+        changes = [ChangeOfFree(0, Free(0, 0)), ChangeOfFree(self.begin, pieces.now())]
+        for step, now in reversed(states):
+            changed(changes, step, now)
         if self.end < self.last:
-            changes.append((self.end + 1, 0, 0))  # nobody knows
+            changes.append(ChangeOfFree(self.end + 1, Free(0, 0)))  # nobody knows
         self.pieces[gpu] = changes
         return [block for block in found if not block.died or block.born < block.died]
 
@@ -278,9 +278,9 @@ def stacks_of(all_frames, callers):
     numbers = {}
     for frames in all_frames:
         own = [nth for nth, (file, _, _) in enumerate(frames) if is_own(file)]
-        told = [(function, f"{names[file]}:{line}") for file, line, function in frames[own[0] if own else 0 :]]
+        known = [Frame(function, f"{names[file]}:{line}") for file, line, function in frames[own[0] if own else 0 :]]
         numbers[frames] = len(callers.stacks)
-        callers.stacks.append([callers.numbers.setdefault(frame, len(callers.numbers)) for frame in told])
+        callers.stacks.append([callers.numbers.setdefault(frame, len(callers.numbers)) for frame in known])
         callers.libraries.append("")
     return numbers
 

@@ -8,9 +8,9 @@ const levels = [[12, 12], [8, 8], [6, 6], [6, 4], [4, 3], [3, 2], [2, 2]];
 const in_full = 4, most_objects = 4;  // processes; multicast objects
 
 const touched_in = ({ handles, exports, bound, status }) =>
-  [status, ...handles.map(([, , its]) => its), ...exports.map(([, kind]) => kind), ...bound.map(([, its]) => its)]
-    .filter((its) => its != KEPT).join("");
-const of_memory = (memory) => [memory.size, memory.handles.map(([process, count]) => [process, count]).join(),
+  [status, ...handles.map((handle) => handle.status), ...exports.map(({ kind }) => kind),
+    ...bound.map((binding) => binding.status)].filter((mark) => mark != KEPT).join("");
+const of_memory = (memory) => [memory.size, memory.handles.map(({ process, count }) => [process, count]).join(),
   memory.mapped.length > 0, memory.is_held_by_fd, memory.source_unknown, memory.touched, memory.crosses].join(";");
 // R2–R4, R8 of numbers; of names the first and the last.
 function names_of(names) {
@@ -30,11 +30,11 @@ class Aggregator {
   constructor(scene, active = 0, fault = null) {
     Object.assign(this, { scene, active, fault, run_of: new Map(), made: new Map() });
     this.memories = [...scene.memories.values()];
-    const [reservations, numbers] = (scene.lives.spoken?.[scene.to] ?? [[], []]).map((all) => new Set(all));
-    this.spoken = reservations;  // that the words of the step name
-    for (const its of scene.spaces.flat().flatMap(({ inside }) => inside)) its.memory.crosses ||= this.is_across(its);
+    this.named = scene.lives.steps?.[scene.to - 1].named ?? { reservations: [], memory: [] };  // in the step's words
+    for (const { inside } of scene.spaces.flat())
+      for (const part of inside) part.memory.crosses ||= this.is_across(part);
     for (const memory of this.memories) {
-      memory.touched = touched_in(memory) + (numbers.has(memory.nth) ? "named" : "");
+      memory.touched = touched_in(memory) + (this.named.memory.includes(memory.nth) ? "named" : "");
       memory.crosses ||= scene.is_shared(memory);
       memory.likeness = of_memory(memory);
     }
@@ -53,8 +53,8 @@ class Aggregator {
     if (all.length <= in_full) return new Set(all);
     const shares = new Set([this.active < all.length ? this.active : 0]);
     for (const { handles } of this.scene.memories.values())
-      if (handles.some(([process]) => process == this.active))
-        for (const [process] of handles) if (process < all.length) shares.add(process);
+      if (handles.some(({ process }) => process == this.active))
+        for (const { process } of handles) if (process < all.length) shares.add(process);
     return new Set([...shares].slice(0, in_full));
   }
   fill(region) {
@@ -66,10 +66,10 @@ class Aggregator {
     }
     region.parts = region.whole;
     region.bytes = sum(region.inside.filter(({ status }) => status != GONE).map(({ size }) => size));
-    const offset = this.fault && this.fault[0] == region.process ? this.fault[1] - region.base : -1;
+    const offset = this.fault?.process == region.process ? this.fault.address - region.base : -1;
     const { inside } = region;  // across GPUs; or of memory that is used elsewhere in another way
     region.crosses = inside.some((part) => this.is_across(part)) ? 2 : +inside.some(({ memory }) => memory.crosses);
-    region.is_touched = region.status != KEPT || this.spoken.has(region.number)
+    region.is_touched = region.status != KEPT || this.named.reservations.includes(region.number)
       || (offset >= 0 && offset < region.size)
       || region.parts.some((part) => part.is_mapped && (part.is_marked || part.memory.touched));
     for (const part of region.parts) part.words = part.is_mapped ? who_may(part, this.scene.devices) : "";
@@ -99,8 +99,7 @@ class Aggregator {
     return { regions, more: rest.length ? `… and ${plural(rest.length, "more reservation")}${of}${across}` : "" };
   }
   one_of([first, ...others], width, measures) {
-    const region = Object.assign(new Region(first.number, [first.process, first.name, 0, first.size], first.status),
-      { base: first.base, inside: first.inside, others });
+    const region = Object.assign(new Region(first.number, first, first.status), { inside: first.inside, others });
     const parts = first.whole.map((part, index) => Object.assign(new Part(part.offset, part.size), part,
       { its_ranges: null, twins: others.map((other) => other.whole[index]) }));
     if (others.length) region.name = names_of(region.all.map(({ name }) => name));

@@ -17,8 +17,10 @@ class ArrowDrawing extends Drawing {
   // Three or more neighbours that are alike, each with memory of its own that is mapped nowhere else, are one.
   join() {
     const { scene } = this, spaces = scene.spaces;
-    const of = (memory) => [memory.size, memory.status, memory.handles, memory.exports, memory.is_held_by_fd].join();
-    const bound = new Set([...scene.memories.values()].flatMap((memory) => memory.bound.map(([number]) => number)));
+    const of = ({ size, status, handles, exports, is_held_by_fd }) =>
+      JSON.stringify([size, status, handles.map(Object.values), exports.map(Object.values), is_held_by_fd]);
+    const bindings = [...scene.memories.values()].flatMap((memory) => memory.bound);
+    const bound = new Set(bindings.map(({ memory }) => memory));
     const can_join = (memory) => memory.mapped.length < 2 && !memory.team.length && !memory.bound.length
       && !bound.has(memory.nth);
     this.parts = new Map();  // by the number of memory: the parts that lead to it
@@ -161,8 +163,8 @@ class ArrowDrawing extends Drawing {
   }
   object(box) {
     this.box(box, [object_text(box)], this.badges_of(box), box.y + 2, "vmm-box");
-    for (const [number, status] of box.bound) {
-      const target = this.box_of.get(number);
+    for (const { memory, status } of box.bound) {
+      const target = this.box_of.get(memory);
       if (!target) continue;
       const to = target.x + target.width / 2, x = Math.min(Math.max(to, box.x + 20), box.x + box.width - 20);
       this.arrow(x, box.y, to, this.memory_ends - 10, status);

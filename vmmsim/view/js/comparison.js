@@ -6,40 +6,39 @@ class Comparison extends Ownership {
     super(data, key, to);
     this.from = from;
   }
-  // [which column, size, step, line]...
   *events() {
     const { memory, blocks, mappings } = this.data;
-    for (const its of memory) if (its && !its[2]) yield* its[4].map((step, nth) => [nth % 2, its[0], step]);
-    for (const [, size, , born, died, kind] of blocks) if (kind != OPENED) yield* [[0, size, born], [1, size, died]];
-    for (const [, , size, , born, died] of mappings) yield* [[2, size, born], [3, size, died]];
+    for (const { size, steps } of memory.filter((record) => record && !record.is_multicast))
+      yield* steps.map((born, nth) => ({ column: nth % 2 ? "freed" : "allocated", size, born }));
+    yield* this.ends_of(blocks.filter(({ kind }) => kind != OPENED), "allocated", "freed");
+    yield* this.ends_of(mappings, "mapped", "unmapped");
   }
-  *of_torch() {
-    for (const block of this.data.torch.blocks) {
-      const [, , size, born, , died, stack] = block;
-      yield* [[0, size, born, stack], [1, size, died, stack]];
-    }
+  ends_of(records, begin, end) {
+    return records.flatMap(({ size, born, died, ...record }) => [{ ...record, column: begin, size, born },
+      { ...record, column: end, size, born: died }]);
   }
   parts() {
-    const columns = ["allocated", "freed", "mapped", "unmapped"];
+    const columns = ["allocated", "freed", "mapped", "unmapped"], of_memory = columns.slice(0, 2);
+    const of_torch = this.ends_of(this.data.torch.blocks, ...of_memory);
     const all = [...this.table_of(this.events(), columns, "By line of the program"),
-      ...this.table_of(this.of_torch(), columns.slice(0, 2), "PyTorch's blocks, by the line that allocated")];
+      ...this.table_of(of_torch, of_memory, "PyTorch's blocks, by the line that allocated")];
     return [make(this.heading, {}, `From step ${this.from} to step ${this.at}`),
       ...all.length ? all : [make("p", {}, "Nothing was allocated, freed, mapped or unmapped.")]];
   }
   table_of(events, columns, title) {
-    const its = [...events].filter(([, , step]) => step > this.from && step <= this.at);
-    const bytes = (some) => sum(some.map(([, size]) => size));
-    const first = (some) => Math.min(...some.map(([, , step]) => step));
-    const lines = grouped(its, ([, , born, stack]) => this.owner({ born, stack }))
+    const shown = [...events].filter(({ born }) => born > this.from && born <= this.at);
+    const bytes = (some) => sum(some.map(({ size }) => size));
+    const first = (some) => Math.min(...some.map(({ born }) => born));
+    const lines = grouped(shown, (event) => this.owner(event))
       .sort(([, one], [, other]) => bytes(other) - bytes(one) || first(one) - first(other));
     const cell = (some) => !some.length ? "–"
       : make("a", { href: `#${this.key}=${first(some)}` }, `${size_text(bytes(some))} in ${some.length}`);
-    const cells = (some) => columns.map((_, nth) => make("td", {}, cell(some.filter(([column]) => column == nth))));
+    const cells = (some) => columns.map((name) => make("td", {}, cell(some.filter(({ column }) => column == name))));
     const rows = lines.slice(0, most).map(([line, some]) => make("tr", {}, ...cells(some), make("td", {}, line)));
     if (lines.length > most)
       rows.push(make("tr", {}, make("td", { colspan: columns.length + 1 }, `… and ${lines.length - most} more`)));
     const head = make("tr", {}, ...[...columns, "by"].map((words) => make("th", { scope: "col" }, words)));
-    if (!its.length) return [];
+    if (!shown.length) return [];
     return [make("table", { class: "vmm-lines" }, make("caption", {}, title), make("tbody", {}, head, ...rows))];
   }
 }

@@ -22,10 +22,10 @@ function draw(lives, { to, from = to - 1, ...options }) {
   return draw_scene(new Scene(lives, from, to), options);
 }
 function draw_scene(scene, { width = WIDTH, tallest = TALLEST, title = "", calls = [] }) {
-  const { lives, to } = scene, fault = lives.faults?.[to] ?? null;
-  const tooltips = title ? null : new TooltipWriter(lives, scene), active = lives.steps?.[to - 1].process;
-  const ordinary = new Set(lives.blocks.filter(([, , , born, died, kind]) => kind != OPENED && is_there(to, born, died))
-    .map((one) => one[2]));
+  const { lives, to } = scene, { fault = null, process: active } = lives.steps?.[to - 1] ?? {};
+  const tooltips = title ? null : new TooltipWriter(lives, scene);
+  const blocks = now_of(lives.blocks, to).filter(({ kind }) => kind != OPENED);
+  const ordinary = new Set(blocks.map(({ device }) => device));
   const options = { width, tooltips, fault, ordinary, extras: tooltips?.extras() ?? [], title, calls };
   return drawn_with_arrows(scene, options) ?? drawn_in_rows(new Aggregator(scene, active, fault), tallest, options);
 }

@@ -19,7 +19,7 @@ function diagonals(x, y, width, height, step = 9) {
 }
 
 // tooltips: says of each part what a reader may want to know, or null; extras: what stands below the memory; fault:
-// [process, address] of what a kernel must not touch. A trial only tells how high it is.
+// the process and address of what a kernel must not touch. A trial only tells how high it is.
 class Drawing {
   constructor(scene, { width = WIDTH, tooltips = null, extras = [], ordinary = new Set(), fault = null,
     is_trial = false, title = "", calls = [] } = {}) {
@@ -113,8 +113,8 @@ class Drawing {
     return !mapped ? part.middle : 2 * mapped > all ? (x + 2 + left) / 2 : (left + x + width) / 2;
   }
   mark_fault({ process, base, status, parts }, top, height) {
-    const offset = this.fault[1] - base;
-    if (process != this.fault[0] || status == GONE) return;
+    const offset = this.fault.address - base;
+    if (process != this.fault.process || status == GONE) return;
     for (const part of parts)
       if (part.offset <= offset && offset < part.end) {
         const x = part.x + 6 + (part.width - 12) * (offset - part.offset) / part.size;
@@ -133,11 +133,12 @@ class Drawing {
   }
   // To scale, what PyTorch's blocks take of it.
   live({ x, width, offset, end, size, status }, { process, base, others }, y) {
-    const its = others.length || status == GONE ? null
+    const blocks = others.length || status == GONE ? null
       : this.scene.lives.torch.within(process, base + offset, base + end, this.scene.to);
-    if (!its?.length) return;
+    if (!blocks?.length) return;
     const to_scale = { x: x + 2 - INSET, width: width - 4 + 2 * INSET, size };
-    this.bar("vmm-live", y, bar_of(to_scale, its.map(([from, to]) => [from - base - offset, to - base - offset])));
+    const ranges = blocks.map((block) => [block.begin - base - offset, block.end - base - offset]);
+    this.bar("vmm-live", y, bar_of(to_scale, ranges));
   }
   bar(kind, y, parts) {
     const path = parts.map(([x, to]) => `M${x.toFixed(1)} ${Math.round(y)} H${to.toFixed(1)}`);

@@ -55,9 +55,9 @@ class List {
     const { chosen, steps } = this, has = this.view.lives.fits_words(chosen.words);
     const found = steps.flatMap((step, index) => has(step, index + 1) ? [index + 1] : []);
     for (const { button, words, kind } of this.chips) {
-      const its = found.filter((number) => is_kind[kind](steps[number - 1]));
-      if (chosen.kind == kind) this.listed = its;
-      button.textContent = `${words} (${its.length})`;
+      const numbers = found.filter((number) => is_kind[kind](steps[number - 1]));
+      if (chosen.kind == kind) this.listed = numbers;
+      button.textContent = `${words} (${numbers.length})`;
       button.setAttribute("aria-pressed", chosen.kind == kind);
     }
     this.list.classList.toggle("vmm-nothing", !this.listed.length);
@@ -85,7 +85,7 @@ class List {
     else list.removeAttribute("aria-activedescendant");
   }
   entry(number, index) {
-    const step = this.steps[number - 1], { call, kind, brief, owner, place: [file, line] } = step;
+    const step = this.steps[number - 1], { call, kind, brief, owner, place: { file, line } } = step;
     const look = step.is_answered ? "answered" : step.is_launch ? "launched" : kind;
     const entry = make("div", { class: `vmm-${look}`, id: `${this.view.key}-call-${number}`, "data-number": number,
       role: "option", "aria-selected": false, "aria-setsize": this.listed.length, "aria-posinset": index + 1 });
@@ -93,10 +93,10 @@ class List {
     const { lives } = this.view, of = lives.whose(step) ? [make("small", {}, lives.whose(step, true)), " "] : [];
     if (step.stream) of.push(make("small", { class: "vmm-stream", title: "stream" }, `S${step.stream}`), " ");
     // Of a kernel the grid is cut first, then the beginning of its name: its end tells it from the others.
-    const what = kind == "refused" ? brief.replace(/^(CUDA_ERROR_|cudaError)/, "")
+    const change = kind == "refused" ? brief.replace(/^(CUDA_ERROR_|cudaError)/, "")
       : step.is_launch ? brief.replace(/^(\w+::)+/, "") : brief;
-    const [name, grid = ""] = what.split(/(?=<<<)/), end = Math.max(name.length - 34, 0);
-    const texts = step.is_launch ? [name.slice(0, end), name.slice(end), grid] : [what];
+    const [name, grid = ""] = change.split(/(?=<<<)/), end = Math.max(name.length - 34, 0);
+    const texts = step.is_launch ? [name.slice(0, end), name.slice(end), grid] : [change];
     const parts = [make("span", { class: "vmm-call" }, call), " ",
       make("span", { class: "vmm-brief" }, ...texts.map((text) => make("span", {}, text)))];
     const [library, own] = parts_of_owner(this.data.owners[owner]), by = library ? `${own} (${library})` : own;

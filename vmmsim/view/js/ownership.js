@@ -25,36 +25,36 @@ class Ownership {
   // Each thing with the step that made it; `ended` is the step in which its process left it.
   *things() {
     const { reservations, mappings, memory, handles, blocks, descriptors } = this.data;
-    for (const [index, each] of memory.entries()) {
-      if (!each) continue;
-      const [size, device, is_object, , steps] = each, nth = steps.findLastIndex((step) => step <= this.at);
-      const kind = is_object ? "objects" : "memory";
-      const born = steps[nth - nth % 2], died = nth % 2 ? steps[nth] : 0;
-      if (nth >= 0) yield* this.thing(kind, size, device, born, died, `#${index + 1}`, index + 1);
+    for (const [index, record] of memory.entries()) {
+      if (!record) continue;
+      const { size, device, is_multicast, steps } = record, nth = steps.findLastIndex((step) => step <= this.at);
+      const kind = is_multicast ? "objects" : "memory", born = steps[nth - nth % 2], died = nth % 2 ? steps[nth] : 0;
+      if (nth >= 0) yield* this.thing(kind, { size, device, born, died }, `#${index + 1}`, index + 1);
     }
-    for (const [, size, device, born, died, kind] of blocks)
-      if (kind != OF_MODULE) yield* this.thing(kinds_of_block[kind], size, device, born, died);
-      else if (!died || died > this.at) yield* this.thing("modules", size, device, born, 0);
-    for (const [device, address, size, born, awaits, , stack] of this.data.torch.at(this.at))
+    for (const block of blocks)
+      if (block.kind != OF_MODULE) yield* this.thing(kinds_of_block[block.kind], block);
+      else if (is_there(this.at, block.born, block.died)) yield* this.thing("modules", { ...block, died: 0 });
+    for (const { device, address, size, born, awaits, stack } of this.data.torch.at(this.at))
       yield { kind: "torch", size, device, born: born || this.data.torch.begin, ended: 0, stack, name: hex(address),
         is_idle: awaits && awaits <= this.at, mapped: 0, held_by: "" };
-    const device_of = (nth) => memory[nth - 1]?.[1] ?? -1;
-    for (const [, nth, born, died] of handles) yield* this.thing("handles", 0, device_of(nth), born, died, `#${nth}`);
-    for (const [, nth, fd, born, died] of descriptors)
-      yield* this.thing("descriptors", 0, device_of(nth), born, died, `${fd}, of #${nth}`);
-    for (const [, , size, nth, born, died] of mappings)
-      yield* this.thing("mappings", size, device_of(nth), born, died, `#${nth}`);
-    for (const [number, [, name, , size, born, died]] of reservations.entries())
-      yield* this.thing("reservations", size, null, born, died, name, number);
+    const of_memory = ({ memory: nth, born, died }, size) =>
+      ({ size, device: (memory[nth - 1] || { device: -1 }).device, born, died });
+    for (const handle of handles) yield* this.thing("handles", of_memory(handle, 0), `#${handle.memory}`);
+    for (const descriptor of descriptors)
+      yield* this.thing("descriptors", of_memory(descriptor, 0), `${descriptor.fd}, of #${descriptor.memory}`);
+    for (const mapping of mappings)
+      yield* this.thing("mappings", of_memory(mapping, mapping.size), `#${mapping.memory}`);
+    for (const [number, reservation] of reservations.entries())
+      yield* this.thing("reservations", { ...reservation, device: null }, reservation.name, number);
   }
-  *thing(kind, size, device, born, died, name = "", number = 0) {
+  *thing(kind, { size, device, born, died }, name = "", number = 0) {
     const is_left = died && died <= this.at;
     if (born > this.at || (is_left && this.steps[died - 1].call != "exit")) return;
     const until = is_left ? died - 1 : this.at;
     const all = { memory: this.data.mapped_of, reservations: this.data.mapped_in }[kind]?.[number] ?? [];
     const mapped = now_of(all, until);
     yield { kind, size, device, born, ended: is_left ? died : 0, name, is_idle: kind == "memory" && !mapped.length,
-      mapped: sum(mapped.map(([, , length]) => length)), held_by: this.held_by(kind, number, born, until) };
+      mapped: sum(mapped.map((mapping) => mapping.size)), held_by: this.held_by(kind, number, born, until) };
   }
   // Nothing of memory that only the process holds that has made it.
   held_by(kind, number, born, at) {
@@ -134,9 +134,10 @@ class Ownership {
     if (!torch.is_there) return [];
     if (!torch.tells(this.at))
       return [make("p", {}, `PyTorch's snapshot tells of steps ${torch.begin} to ${torch.end}.`)];
-    const free = pieces.filter(([, gpu]) => gpu >= 0).map(([, gpu, changes]) => [gpu, last_of(changes, this.at)]);
-    const words = free.map(([gpu, [, largest, others]]) =>
-      `${size_text(largest + others)} on GPU ${gpu}, the largest piece ${size_text(largest)}`);
+    const words = pieces.filter(({ device }) => device >= 0).map(({ device, changes }) => {
+      const change = last_of(changes, this.at);
+      return `${size_text(total(change))} on GPU ${device}, the largest piece ${size_text(change.held.largest)}`;
+    });
     const fewer = torch.left_out ? ` The ${torch.left_out} smallest blocks are left out.` : "";
     return words.length ? [make("p", {}, `Cached and free in PyTorch's memory: ${words.join("; ")}.${fewer}`)] : [];
   }
@@ -169,8 +170,8 @@ class Ownership {
     if (thing.stack != null) return this.data.torch.frames(thing.stack).slice(1);
     const { led_there, stack, owner } = this.steps[thing.born - 1], [library] = parts_of_owner(this.data.owners[owner]);
     if (led_there.length) return led_there;
-    const frames = this.data.stacks[stack].map((nth) => this.data.frames_of_code[nth]).filter(([name]) => name);
-    return frames.length ? frames.map(([name, where]) => `${name}, ${where}`) : library ? [library] : [];
+    const frames = this.data.frames(stack).filter(({ name }) => name);
+    return frames.length ? frames.map(({ name, where }) => `${name}, ${where}`) : library ? [library] : [];
   }
   // From a depth on, where the callers of these begin to differ, or -1: what all have is not listed again and again.
   next_split(its, depth) {

@@ -59,10 +59,7 @@ const in_ranges = (text) => text.split(",").flatMap((range) => {
 async function unpack(letters) {
   const bytes = Uint8Array.from(atob(letters), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const data = await new Response(stream).json(), columns = Object.entries(data.columns);
-  data.steps = (data.columns.call ?? []).map((_, index) =>
-    Object.fromEntries(columns.map(([name, all]) => [name, all[index]])));
-  return data;
+  return new Response(stream).json();
 }
 
 // Who made a call, as owners.py says it: [the library's function if it was in a thread of its own, the program's line].

@@ -82,8 +82,8 @@ class Picture {
 
   // --- Pins
   pin(element) {
-    const what = element?.dataset.pin, is_new = what && this.pinned?.what != what;
-    this.pinned = is_new ? { what, words: element.dataset.about, ...this.lives.meant(what, this.view.at) } : null;
+    const range = element?.dataset.pin, is_new = range && this.pinned?.range != range;
+    this.pinned = is_new ? { range, words: element.dataset.about, ...this.lives.meant(range, this.view.at) } : null;
     this.life.hidden = !this.pinned;
     if (this.pinned) this.show_life();
     this.mark();
@@ -93,10 +93,10 @@ class Picture {
     this.marked = [];
     const { pinned, view } = this;
     if (!pinned) return;
-    const what = pinned.is_whole ? "reservations" : "memory";
+    const kind = pinned.is_whole ? "reservations" : "memory";
     for (const element of this.scroll.querySelectorAll("[data-pin]")) {
-      const its = this.lives.meant(element.dataset.pin, view.at);
-      if (its.is_whole == pinned.is_whole && [...its[what]].some((one) => pinned[what].has(one)))
+      const range = this.lives.meant(element.dataset.pin, view.at);
+      if (range.is_whole == pinned.is_whole && [...range[kind]].some((number) => pinned[kind].has(number)))
         this.marked.push(element);
     }
     for (const element of this.marked) element.classList.add("vmm-pinned");
@@ -114,45 +114,46 @@ class Picture {
     this.life.replaceChildren(close, ...parts.length ? parts : [make("p", {}, words)]);
   }
   life_of_reservation(number) {
-    const [process, name, base, size, born, died] = this.data.reservations[number];
+    const { process, name, base, size, born, died } = this.data.reservations[number];
     const of = this.data.processes > 1 ? ` of process ${process + 1}` : "";
-    const events = this.lives.mapped_in[number].flatMap(([, offset, length, nth, from, to, granted]) => [
-      [from, `mapped: ${size_text(length)} #${nth} at offset ${exact(offset)}`],
-      ...granted.map(([step, device, flags]) => [step, `granted: GPU ${device} ${right(flags)}`]),
-      ...(to ? [[to, `unmapped: #${nth}`]] : [])]);
-    events.push([born, "reserved"], ...(died ? [[died, "freed"]] : []));
-    events.sort((one, other) => one[0] - other[0]);
+    const events = this.lives.mapped_in[number].flatMap((mapping) => [
+      { step: mapping.born,
+        text: `mapped: ${size_text(mapping.size)} #${mapping.memory} at offset ${exact(mapping.offset)}` },
+      ...mapping.granted.map(({ step, device, flags }) => ({ step, text: `granted: GPU ${device} ${right(flags)}` })),
+      { step: mapping.died, text: `unmapped: #${mapping.memory}` }]);
+    events.push({ step: born, text: "reserved" }, { step: died, text: "freed" });
     return [make("h3", {}, `Reservation ${name}${of}, ${size_text(size)} at ${base}`), this.events(events)];
   }
   life_of_memory(nth) {
-    const [size, device, is_multicast, events] = this.data.memory[nth - 1] || [0, -1, false, []];
-    const what = is_multicast ? "Multicast object" : "Allocation", of = device >= 0 ? ` of GPU ${device}` : "";
-    return [make("h3", {}, `${what} #${nth}, ${size ? size_text(size) : "size not known"}${of}`), this.events(events),
+    const { size, device, is_multicast, events } = this.data.memory[nth - 1]
+      || { size: 0, device: -1, is_multicast: false, events: [] };
+    const noun = is_multicast ? "Multicast object" : "Allocation", of = device >= 0 ? ` of GPU ${device}` : "";
+    return [make("h3", {}, `${noun} #${nth}, ${size ? size_text(size) : "size not known"}${of}`), this.events(events),
       ...this.blocks_in(nth)];
   }
   // PyTorch's blocks that lie in memory now.
   blocks_in(nth) {
-    const { lives: { torch, mapped_of, reservations, stacks, frames_of_code }, view: { at, key } } = this;
-    const its = now_of(mapped_of[nth] ?? [], at).flatMap(([room, offset, size]) => {
-      const [process, , base] = reservations[room], begin = Number(base) + offset;
+    const { lives: { torch, mapped_of, reservations }, view: { at, key } } = this;
+    const blocks = now_of(mapped_of[nth] ?? [], at).flatMap(({ reservation, offset, size }) => {
+      const { process, base } = reservations[reservation], begin = Number(base) + offset;
       const all = process == torch.process ? torch.blocks_in(begin, begin + size, at) : [];
-      return all.map(([, address, its_size, born, awaits, , stack]) => {
-        const [name, where] = frames_of_code[stacks[stack][0]] ?? ["", "not known where"];
-        const words = `${size_text(its_size)} at ${hex(address)}${awaits && awaits <= at ? ", awaiting free" : ""}`;
+      return all.map(({ address, size: bytes, born, awaits, stack }) => {
+        const { name, where } = this.lives.frames(stack)[0] ?? { name: "", where: "not known where" };
+        const words = `${size_text(bytes)} at ${hex(address)}${awaits && awaits <= at ? ", awaiting free" : ""}`;
         const since = born ? [" since ", make("a", { href: `#${key}=${born}` }, `step ${born}`)] : [];
         return make("li", {}, words, ...since, make("small", {}, ` ${where}${name && `, in ${name}`}`));
       });
     });
-    const more = its.length > most ? [make("p", {}, `… and ${its.length - most} more`)] : [];
-    if (!its.length) return [];
-    return [make("h3", {}, `PyTorch's blocks there in step ${at}`), make("ol", {}, ...its.slice(0, most)), ...more];
+    const more = blocks.length > most ? [make("p", {}, `… and ${blocks.length - most} more`)] : [];
+    if (!blocks.length) return [];
+    return [make("h3", {}, `PyTorch's blocks there in step ${at}`), make("ol", {}, ...blocks.slice(0, most)), ...more];
   }
   events(all) {
-    const { at, key } = this.view;
-    return make("ol", {}, ...all.slice(0, most).map(([number, text]) => {
+    const { at, key } = this.view, events = all.filter(({ step }) => step).sort((one, other) => one.step - other.step);
+    return make("ol", {}, ...events.slice(0, most).map(({ step: number, text }) => {
       const kind = number == at ? "vmm-here" : number > at ? "vmm-later" : "";
       const line = make("li", { class: kind }, make("a", { href: `#${key}=${number}` }, `step ${number}`), ` ${text}`);
-      const { call, place: [file, row, name] } = this.data.steps[number - 1];
+      const { call, place: { file, line: row, name } } = this.data.steps[number - 1];
       line.append(make("small", {}, ` ${call}${file ? `, ${file}:${row}` : name ? `, in ${name}` : ""}`));
       return line;
     }));

@@ -124,7 +124,7 @@ class RowDrawing extends Drawing {
   object(box, y) {
     const badges = this.badges_of(box), team = gpus_text(box.team, true) || "no GPU yet";
     const lines = [`multicast object #${box.nth}, ${size_text(box.size)}, team of ${team}`];
-    const bound = box.bound.filter(([number]) => number).map(([number, status]) => `#${number}${marks[status]}`);
+    const bound = box.bound.filter(({ memory }) => memory).map(({ memory, status }) => `#${memory}${marks[status]}`);
     const more = bound.length > 8 ? ` and ${bound.length - 8} more` : "";
     if (bound.length) lines.push(`bound: ${bound.slice(0, 8).join(", ")}${more}`);
     Object.assign(box, { x: MARGIN, y, width: this.free, height: 12 + 16 * lines.length + BADGE * badges.length });

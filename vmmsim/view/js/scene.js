@@ -5,12 +5,12 @@ const rights_of = { 0: "no access", 1: "read", 3: "read-write" };
 const in_words = { fd: "exported as an fd", fabric: "exported as 64 bytes" };
 
 const is_there = (at, born, died) => born <= at && (!died || died > at);
-const now_of = (mappings, at) => mappings.filter(([, , , , born, died]) => is_there(at, born, died));
+const now_of = (records, at) => records.filter(({ born, died }) => is_there(at, born, died));
 const change = (was, is) => is ? (was ? KEPT : NEW) : was ? GONE : "";
 const right = (flags) => rights_of[flags] ?? String(flags);
 const kind_of = (flags) => `vmm-${!(flags in rights_of) ? "box" : flags ? right(flags) : "none"}`;
-// The last of [[step, value...]...] up to a step.
-const last_of = (all, at) => all.findLast(([step]) => step <= at);
+// The last of what has a step, up to one.
+const last_of = (records, at) => records.findLast(({ step }) => step <= at);
 
 // Of a reservation: a mapping, neighbours that are alike, or (without mappings) where nothing is mapped.
 class Part {
@@ -41,7 +41,7 @@ class Part {
 
 // A reservation; others are those that are like this one, for which it stands.
 class Region {
-  constructor(number, [process, name, base, size], status) {
+  constructor(number, { process, name, base, size }, status) {
     Object.assign(this, { number, process, name, base: Number(base), size, status, inside: [], parts: [], others: [],
       caption: "", x: 0, width: 0 });
   }
@@ -84,14 +84,14 @@ class Scene {
   constructor(lives, from, to) {
     const { devices, names_of_processes: processes } = lives;
     Object.assign(this, { lives, from, to, devices, processes, memories: new Map() });
-    lives.memory.forEach((packed, index) => {
-      const nth = index + 1, its = packed && this.kept("memory", nth, () => this.memory(nth, packed));
-      if (its) this.memories.set(nth, its);
+    lives.memory.forEach((record, index) => {
+      const nth = index + 1, memory = record && this.kept("memory", nth, () => this.memory(nth, record));
+      if (memory) this.memories.set(nth, memory);
     });
     this.spaces = processes.map(() => []);
-    lives.reservations.forEach((packed, number) => {
-      const its = this.kept("reservation", number, () => this.region(number, packed));
-      if (its) this.spaces[packed[0]]?.push(its);
+    lives.reservations.forEach((reservation, number) => {
+      const region = this.kept("reservation", number, () => this.region(number, reservation));
+      if (region) this.spaces[reservation.process]?.push(region);
     });
   }
   // What is made only if something has happened to it since the picture before.
@@ -99,62 +99,63 @@ class Scene {
     const all = this.lives.known[kind], { from, to } = this;
     let known = all.get(key);
     if (!known) all.set(key, known = { steps: this.lives[`steps_of_${kind}`](key), since: 1, until: 0 });
-    if (known.since <= from && to < known.until) return known.its;
-    const its = make(), next = first_from(known.steps, from + 1), until = known.steps[next] ?? Infinity;
-    if (to < until) Object.assign(known, { its, until, since: known.steps[next - 1] ?? 0 });
-    return its;
+    if (known.since <= from && to < known.until) return known.made;
+    const made = make(), next = first_from(known.steps, from + 1), until = known.steps[next] ?? Infinity;
+    if (to < until) Object.assign(known, { made, until, since: known.steps[next - 1] ?? 0 });
+    return made;
   }
-  status(born, died) {
+  status({ born, died }) {
     return change(is_there(this.from, born, died), is_there(this.to, born, died));
   }
   is_shared({ mapped, handles }) {  // by processes
-    const process_of = ([number]) => this.lives.reservations[number][0];
-    const first = handles.length ? handles[0][0] : mapped.length ? process_of(mapped[0]) : 0;
+    const process_of = ({ reservation }) => this.lives.reservations[reservation].process;
+    const first = handles.length ? handles[0].process : mapped.length ? process_of(mapped[0]) : 0;
     return handles.length > 1 || mapped.some((mapping) => process_of(mapping) != first);
   }
-  new_of(all) {
-    return all.filter(([step]) => step > this.from && step <= this.to);
+  new_of(records) {
+    return records.filter(({ step }) => step > this.from && step <= this.to);
   }
 
-  memory(nth, [size, device, is_multicast, , steps, more]) {
+  memory(nth, { size, device, is_multicast, steps, rare }) {
     const { lives, from, to } = this, [was, is] = [from, to].map((at) => steps.findLastIndex((step) => step <= at));
     const status = change(was % 2 == 0, is % 2 == 0);
     if (!status) return null;
-    const handles = [];  // [process, how many, status, what the program calls it]
-    for (const [process, , born, died, counts, name] of lives.handles_of[nth] ?? []) {
-      const its = this.status(born, died), known = handles.find(([one]) => one == process);
-      const count = last_of(counts, its == GONE ? from : to)?.[1] ?? 1;
-      if (known && its) [known[1], known[2]] = [its == GONE ? known[1] : count, KEPT];
-      else if (its) handles.push([process, count, its, name]);
+    const handles = [];
+    for (const handle of lives.handles_of[nth] ?? []) {
+      const { process, name } = handle, status = this.status(handle);
+      const known = handles.find((other) => other.process == process);
+      const count = last_of(handle.counts, status == GONE ? from : to)?.count ?? 1;
+      if (known && status) Object.assign(known, { count: status == GONE ? known.count : count, status: KEPT });
+      else if (status) handles.push({ process, count, status, name });
     }
-    handles.sort((one, other) => one[0] - other[0]);
-    const team = more.team ?? [], bound = [];  // [number, status]
-    for (const [, other, born, died] of lives.bound_in[nth] ?? []) {
-      const its = this.status(born, died);
-      if (its && !bound.some(([number]) => number == other)) bound.push([other, its]);
+    handles.sort((one, other) => one.process - other.process);
+    const team = rare.team ?? [], bound = [];
+    for (const { memory, ...life } of lives.bound_in[nth] ?? []) {
+      const status = this.status(life);
+      if (status && !bound.some((binding) => binding.memory == memory)) bound.push({ memory, status });
     }
     return { nth, size, device, is_multicast, status, handles, mapped: now_of(lives.mapped_of[nth] ?? [], to), steps,
-      bound: bound.sort((one, other) => one[0] - other[0]),
-      exports: this.new_of(more.exports ?? []), source_unknown: Boolean(more.source_unknown),
-      team: team.filter(([step]) => step <= to).map(([, device]) => device).sort((one, other) => one - other),
-      has_grown: this.new_of(team).length > 0, is_held_by_fd: Boolean(last_of(more.held_by_fd ?? [], to)?.[1]) };
+      bound: bound.sort((one, other) => one.memory - other.memory),
+      exports: this.new_of(rare.exports ?? []), source_unknown: Boolean(rare.source_unknown),
+      team: team.filter(({ step }) => step <= to).map(({ device }) => device).sort((one, other) => one - other),
+      has_grown: this.new_of(team).length > 0, is_held_by_fd: Boolean(last_of(rare.held_by_fd ?? [], to)?.is_held) };
   }
-  region(number, packed) {
-    const [, , , , born, died] = packed, status = this.status(born, died);
-    if (!status) return null;
-    const region = new Region(number, packed, status);
+  region(number, reservation) {
+    const status_of_all = this.status(reservation);
+    if (!status_of_all) return null;
+    const region = new Region(number, reservation, status_of_all);
     for (const mapping of this.lives.mapped_in[number]) {
-      const [, offset, size, nth, born, died, granted] = mapping, its = this.status(born, died);
-      if (!its || !this.memories.has(nth)) continue;
-      const before = its == NEW ? this.from - 1 : this.from, access = [];
+      const { size, born, granted } = mapping, memory = this.memories.get(mapping.memory);
+      const status = this.status(mapping);
+      if (!status || !memory) continue;
+      const before = status == NEW ? this.from - 1 : this.from, access = [];
       for (const device of this.devices) {
-        const of_device = granted.filter(([, one]) => one == device);
-        const was = last_of(of_device, before)?.[2] ?? 0, is = last_of(of_device, this.to)?.[2] ?? 0;
+        const of_device = granted.filter((grant) => grant.device == device);
+        const was = last_of(of_device, before)?.flags ?? 0, is = last_of(of_device, this.to)?.flags ?? 0;
         access.push([is, is != was]);
       }
-      const memory = this.memories.get(nth);
-      const more = { status: its, access, rights: access.join(), mappings: [{ memory, size, born, granted }] };
-      region.inside.push(new Part(offset, size, more));
+      const more = { status, access, rights: access.join(), mappings: [{ memory, size, born, granted }] };
+      region.inside.push(new Part(mapping.offset, size, more));
     }
     region.inside.sort((one, other) => one.offset - other.offset || one.mappings[0].born - other.mappings[0].born);
     return region;
@@ -182,15 +183,16 @@ class Scene {
   }
   // In the order in which they stand. That there is no handle, only where there is room for it.
   badges({ handles, exports, count, status, mapped, is_held_by_fd }, is_terse = false) {
-    let badges = handles.map(([process, its, status, name]) => {
+    let badges = handles.map(({ process, count: references, status, name }) => {
       const of = this.processes[process] ? ` of ${this.processes[process]}` : "";
-      const what = count > 1 ? "handles" : its > 1 ? `${its} handles` : name ? `handle ${name}` : "handle";
-      return { text: what + of, status, process };
+      const noun = count > 1 ? "handles" : references > 1 ? `${references} handles`
+        : name ? `handle ${name}` : "handle";
+      return { text: noun + of, status, process };
     });
     if (badges.length > 3)
       badges = [{ text: `handles of ${badges.length} processes`, status: KEPT },
         ...badges.filter((badge) => badge.status != KEPT).slice(0, 2)];
-    for (const [, kind, process] of exports) badges.push({ text: in_words[kind], status: NEW, process });
+    for (const { kind, process } of exports) badges.push({ text: in_words[kind], status: NEW, process });
     if (is_held_by_fd) badges.push({ text: "held by an open fd", status: KEPT });
     else if (!handles.length && mapped.length && status != GONE && !is_terse)
       badges.push({ text: "no handle", status: KEPT });

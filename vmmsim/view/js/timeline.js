@@ -4,14 +4,12 @@
 const most_columns = 1500, high = 1000;  // of the timeline; how high a lane is, in its own units
 const most_lanes = 12;  // of threads: of more, each process has one
 const most_crosses = 80, fewest = 8;  // marks of refusals that are more than a line; calls, or microseconds, of a part
-const layers = [["ordinary", ([mapped, idle, ordinary]) => mapped + idle + ordinary],
-  ["idle", ([mapped, idle]) => mapped + idle], ["mapped", ([mapped]) => mapped]];  // from the back to the front
-const layers_of_pieces = [["scattered", ([largest, others]) => largest + others], ["largest", ([largest]) => largest]];
+const nothing = { held: {} };
 const kinds_of_memory = { mapped: "mapped", idle: "created, not mapped", ordinary: "by cudaMalloc" };
 
 // Microseconds, so exact that what is so far apart differs.
 function time_text(time, apart = time) {
-  const [unit, factor] = [["s", 1e6], ["ms", 1e3], ["µs", 1]].find(([, its]) => Math.abs(time) >= its) ?? ["µs", 1];
+  const [unit, factor] = [["s", 1e6], ["ms", 1e3], ["µs", 1]].find(([, least]) => Math.abs(time) >= least) ?? ["µs", 1];
   const digits = Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(Math.max(apart, 1) / factor))));
   return `${+(time / factor).toFixed(digits)} ${unit}`;
 }
@@ -21,10 +19,8 @@ class Timeline {
     const { data, last } = view, { times, took } = data;
     Object.assign(this, { view, data, last, times, took, element, is_by_time: false, at: 1, origin: 0, pair: [this],
       both: element.dataset.of && element.closest(".vmm-both") });
-    const peaks = data.lanes.map(([, changes]) => changes.map(([step, ...held]) => [sum(held), step])
-      .reduce((most, each) => each[0] > most[0] ? each : most));
-    this.peaks = peaks.map(([, step]) => step);
-    [this.top, this.peak] = peaks.reduce((most, each) => each[0] > most[0] ? each : most, [0, 1]);
+    const peaks = data.lanes.map(({ changes }) => peak_of(changes)), peak = peak_of([{ step: 1, held: {} }, ...peaks]);
+    Object.assign(this, { top: total(peak), peak: peak.step });
     element.innerHTML = `<div class="vmm-over"><div class="vmm-pointed" hidden></div><div class="vmm-range"></div>
       <div class="vmm-cursor"></div></div><div class="vmm-tip" aria-hidden="true" hidden></div>`;
     this.over = element.querySelector(".vmm-over");
@@ -41,37 +37,36 @@ class Timeline {
     this.join();
   }
   row(kind, label, draw, attributes = {}) {
-    const plot = make("div"), its = { class: `vmm-${kind}`, ...attributes };
-    const row = make("div", its, make("span", {}, ...label), plot);
+    const plot = make("div"), row = make("div", { class: `vmm-${kind}`, ...attributes },
+      make("span", {}, ...label), plot);
     row.draw = () => (plot.innerHTML = draw());
     this.over.before(row);
     return row;
   }
   rows_of_memory(peaks) {
-    return this.data.lanes.map(([gpu, changes], index) => this.row("lane",
-      [make("b", {}, `GPU ${gpu}`), ` peak ${size_text(peaks[index][0])}`, make("small")],
-      () => this.lane(changes, this.peaks[index]),
-      { "data-gpu": gpu, style: `--vmm-fill:var(--vmm-gpu${gpu % 8})` }));
+    return this.data.lanes.map(({ device, changes }, index) => this.row("lane",
+      [make("b", {}, `GPU ${device}`), ` peak ${size_text(total(peaks[index]))}`, make("small")],
+      () => this.lane(changes, peaks[index].step),
+      { "data-gpu": device, style: `--vmm-fill:var(--vmm-gpu${device % 8})` }));
   }
   // What is free lies in pieces: since when, and how large the largest is.
   rows_of_pieces() {
-    return this.data.pieces.map(([what, gpu, changes]) => {
-      const top = Math.max(...changes.map(([, ...held]) => sum(held)));
-      const label = gpu < 0 ? "holes" : `${this.data.lanes.length > 1 ? `GPU ${gpu}, ` : ""}PyTorch's free`;
+    return this.data.pieces.map(({ kind, device, changes }) => {
+      const label = device < 0 ? "holes" : `${this.data.lanes.length > 1 ? `GPU ${device}, ` : ""}PyTorch's free`;
       return this.row("pieces", [make("b", {}, label), make("small")],
-        () => this.lane(changes, 0, top, layers_of_pieces), { title: what });
+        () => this.lane(changes, 0, total(peak_of(changes))), { title: kind });
     });
   }
   rows_of_calls() {
     const { steps } = this.data, all = steps.map((_, index) => index + 1);
     const by = (some, name) => grouped(some, (step) => steps[step - 1][name]).sort(([one], [other]) => one - other);
     const processes = by(all, "process"), of_one = processes.length == 1;
-    const lanes = processes.flatMap(([process, its]) => by(its, "thread").map(([thread, some], _, { length }) =>
+    const lanes = processes.flatMap(([process, made]) => by(made, "thread").map(([thread, some], _, { length }) =>
       [length == 1 ? of_one ? "calls" : `process ${process + 1}`
         : `${of_one ? "" : `P${process + 1}, `}thread ${thread + 1}`, some]));
     const shown = lanes.length <= most_lanes ? lanes
-      : processes.map(([process, its]) => [of_one ? "calls" : `process ${process + 1}`, its]);
-    return shown.map(([name, its]) => this.row("events", [name], () => this.events(its)));
+      : processes.map(([process, made]) => [of_one ? "calls" : `process ${process + 1}`, made]);
+    return shown.map(([name, made]) => this.row("events", [name], () => this.events(made)));
   }
   // Two that stand one above the other: of the second is known what both have.
   join() {
@@ -134,7 +129,7 @@ class Timeline {
     if (this.view.at) this.view.write_later();
   }
   zoom(factor, share = this.share(this.at)) {
-    const [from, to] = this.shown, its = share >= 0 && share <= 1 ? share : 0.5, anchor = from + its * (to - from);
+    const [from, to] = this.shown, anchor = from + (share >= 0 && share <= 1 ? share : 0.5) * (to - from);
     this.look_at(anchor - (anchor - from) * factor, anchor + (to - anchor) * factor);
   }
   pan(share) {
@@ -166,31 +161,32 @@ class Timeline {
   }
   // [column, what is held from there on]; of a column in which it changes, the moment that has the most.
   columns(changes) {
-    const found = new Map([[0, [0, 0, 0]]]), { width } = this;
-    let last = [0, 0, 0], current = -1;
-    for (const [step, ...held] of changes) {
-      const x = step ? this.column(step) : -1, column = Math.floor(x + 1e-9);
+    const found = new Map([[0, nothing]]), { width } = this;
+    let last = nothing, current = -1;
+    for (const change of changes) {
+      const x = change.step ? this.column(change.step) : -1, column = Math.floor(x + 1e-9);
       if (x >= width) break;
-      if (x < 0) found.set(0, held);
+      if (x < 0) found.set(0, change);
       else {
-        const before = column == current ? found.get(column) : x - column > 1e-6 ? last : held;
-        const here = sum(held) >= sum(before) ? held : before;
+        const before = column == current ? found.get(column) : x - column > 1e-6 ? last : change;
+        const here = total(change) >= total(before) ? change : before;
         found.set(column, here);
-        if (here != held) found.set(column + 1, held);
+        if (here != change) found.set(column + 1, change);
         current = column;
       }
-      last = held;
+      last = change;
     }
     const after = Math.ceil((this.end - this.shown[0]) / (this.shown[1] - this.shown[0]) * width - 1e-9);
-    return [...found, ...after < width ? [[after, [0, 0, 0]]] : []].filter(([column]) => column < width);
+    return [...found, ...after < width ? [[after, nothing]] : []].filter(([column]) => column < width);
   }
-  lane(changes, peak, top = this.top, all = layers) {
-    const columns = this.columns(changes), { width } = this, drawn = (_, index) => columns.some(([, held]) =>
-      held[all.length - 1 - index]);
-    const paths = all.filter(drawn).map(([kind, value]) => {
+  // A layer for each kind of what is held, from the back to the front.
+  lane(changes, peak, top = this.top) {
+    const columns = this.columns(changes), { width } = this, kinds = Object.keys(changes[0].held);
+    const paths = kinds.filter((kind) => columns.some(([, { held }]) => held[kind])).reverse().map((kind) => {
+      const below = kinds.slice(0, kinds.indexOf(kind) + 1);
       let path = `M0 ${high}`, at = high;
-      for (const [column, held] of columns) {
-        const y = high - Math.round(high * value(held) / top);
+      for (const [column, { held }] of columns) {
+        const y = high - Math.round(high * sum(below.map((name) => held[name] ?? 0)) / top);
         if (y != at) path += `H${column}V${at = y}`;
       }
       return `<path class="vmm-${kind}" d="${path}H${width}V${high}z"/>`;
@@ -202,13 +198,13 @@ class Timeline {
     return share >= 0 && share <= 1 ? `<i class="vmm-${kind}" style="left:${100 * share}%">${text}</i>` : "";
   }
   // A band where there are calls, a line for each launch, a cross for each refusal.
-  events(its) {
+  events(made) {
     const columns_of = (some) => [...new Set(some.flatMap((step) => this.columns_of(step)))];
-    const runs = ranges_of(columns_of(its)), { steps } = this.data;
+    const runs = ranges_of(columns_of(made)), { steps } = this.data;
     const band = runs.map(([from, to]) => `M${from} 3h${to + 1 - from}v4h${from - to - 1}z`).join("");
-    const launches = columns_of(its.filter((step) => steps[step - 1].is_launch));
+    const launches = columns_of(made.filter((step) => steps[step - 1].is_launch));
     const lines = launches.map((column) => `M${column + 0.5} 0v10`).join("");
-    const wrong = its.filter((step) => is_kind.errors(steps[step - 1])).map((step) => this.mark(step, "cross", "✖"));
+    const wrong = made.filter((step) => is_kind.errors(steps[step - 1])).map((step) => this.mark(step, "cross", "✖"));
     return this.chart(`<path class="vmm-calls-made" d="${band}"/><path class="vmm-launch" d="${lines}"/>`, 10)
       + wrong.filter(Boolean).slice(0, most_crosses).join("");
   }
@@ -222,9 +218,9 @@ class Timeline {
       const time = this.is_by_time ? value : this.times?.[step - 1];
       const when = time == null ? "" : time_text(time, this.is_by_time && !this.is_whole ? (to - from) / 4 : time);
       const number = (step > 1 ? "" : "step ") + step.toLocaleString("en");
-      const its = place < 0.02 ? 0 : place > 0.98 ? 1 : 0.5;  // of its width, to the left
+      const shift = place < 0.02 ? 0 : place > 0.98 ? 1 : 0.5;  // of its width, to the left
       texts.set(this.is_by_time ? when : [number, when].filter(Boolean).join(" · "),
-        `left:${100 * place}%;transform:translateX(${-100 * its}%)`);
+        `left:${100 * place}%;transform:translateX(${-100 * shift}%)`);
     }
     return [...texts].map(([text, style]) => `<i style="${style}">${text}</i>`).join("");
   }
@@ -272,7 +268,7 @@ class Timeline {
     const first = (this.both || this.element.parentElement).querySelector(".vmm-timeline");
     first.before(make("p", { class: "vmm-legend" }, ...this.legend()),
       make("div", { class: "vmm-tools", role: "group", "aria-label": "The timeline" },
-        ...groups.map((its) => make("span", { class: "vmm-tabs" }, ...its))));
+        ...groups.map((buttons) => make("span", { class: "vmm-tabs" }, ...buttons))));
   }
   show_tools() {
     this.by?.forEach((button, index) => button.setAttribute("aria-pressed", this.is_by_time == Boolean(index)));
@@ -280,9 +276,9 @@ class Timeline {
   }
   legend() {
     const { lanes, steps } = this.data, of = (kind, words) => make("span", { class: `vmm-key vmm-${kind}` }, words);
-    const has = (nth) => lanes.some(([, changes]) => changes.some((change) => change[1 + nth]));
-    const all = Object.entries(kinds_of_memory).filter((_, nth) => has(nth)).map((each) => of(...each));
-    for (const each of all) each.style.setProperty("--vmm-fill", `var(--vmm-gpu${lanes[0][0] % 8})`);
+    const has = ([kind]) => lanes.some(({ changes }) => changes.some(({ held }) => held[kind]));
+    const all = Object.entries(kinds_of_memory).filter(has).map(([kind, words]) => of(kind, words));
+    for (const entry of all) entry.style.setProperty("--vmm-fill", `var(--vmm-gpu${lanes[0].device % 8})`);
     all.push(of("peak", "peak"));
     if (this.data.pieces.length)
       all.push(of("largest", "the largest free piece"), of("scattered", "other free pieces"));

@@ -15,10 +15,11 @@ class TooltipWriter {
     if (!steps.at(-1)) return " Nobody saw it made: the recording begins later, or has not all.";
     if (!step) return ` ${verb} in part before the recording begins.`;
     const same = (text_of) => new Set(steps.map((each) => text_of(this.data.steps[each - 1]))).size < 2;
-    const { call, place: [file, row, name] } = this.data.steps[step - 1];
+    const { call, place: { file, line: row, name } } = this.data.steps[step - 1];
+    const place_of = ({ place }) => Object.values(place).join();
     if (steps.length > 1)
-      return ` ${verb} in steps ${first_eight(steps)} by ${same((its) => its.call) ? call : "several calls"}`
-        + `${file && same(({ place }) => place.join()) ? `, ${file}:${row}` : ""}.`;
+      return ` ${verb} in steps ${first_eight(steps)} by ${same((other) => other.call) ? call : "several calls"}`
+        + `${file && same(place_of) ? `, ${file}:${row}` : ""}.`;
     const whose = this.data.whose(this.data.steps[step - 1]);
     const where = file ? `, ${file}:${row}` : name ? `, in ${name}` : "";
     return ` ${verb} in step ${step} by ${call}${whose && ` of ${whose}`}${where}.`;
@@ -36,8 +37,8 @@ class TooltipWriter {
     const { others, all, name, size, base, number } = region, pin = this.pin(region);
     if (others.length)
       return [`${all.length} reservations that are alike, ${size_text(size)} each: `
-        + `${first_eight([this.data.reservations[number][1], ...others.map((other) => other.name)])}.`, pin];
-    const [, , , , born, , is_guessed] = this.data.reservations[number];
+        + `${first_eight([this.data.reservations[number].name, ...others.map((other) => other.name)])}.`, pin];
+    const { born, is_guessed } = this.data.reservations[number];
     return [`Reservation ${name}: ${size_text(size)} of addresses, ${hex(base)} to ${hex(base + size)}.`
       + this.made("Reserved", is_guessed ? 0 : born), pin];
   }
@@ -54,7 +55,7 @@ class TooltipWriter {
     const gpus = part.access.map(([flags], index) => `GPU ${devices[index]} ${right(flags)}`).join(", ");
     const mappings = [part, ...part.twins].flatMap((each) => each.mappings);
     const opened_in = mappings.flatMap(({ granted }) =>  // of each the last step that has opened it
-      granted.filter(([step, , flags]) => step <= to && flags).slice(-1).map(([step]) => step));
+      granted.filter(({ step, flags }) => step <= to && flags).slice(-1).map(({ step }) => step));
     const opened = opened_in.length ? this.made("Opened", ...opened_in) : "";
     const born = mappings.map((mapping) => mapping.born);
     return [`${part.label()} ${this.place(part, region)}, ${part.status == GONE ? "was" : "is"} `
@@ -69,10 +70,10 @@ class TooltipWriter {
   memory(box) {
     const { device, is_multicast, source_unknown, mapped, count, memories, ranges } = box;
     const where = device >= 0 ? ` of GPU ${device}` : is_multicast ? "" : ", of which GPU is not known";
-    const handles = box.handles.filter(([, , status]) => status != GONE)
-      .map(([process, its]) => `${this.scene.processes[process] || "it"} has ${its}`);
+    const handles = box.handles.filter(({ status }) => status != GONE)
+      .map(({ process, count }) => `${this.scene.processes[process] || "it"} has ${count}`);
     const held = handles.length ? `References of handles: ${handles.join(", ")}` : "No handle has a reference";
-    const born = memories.map(({ nth, steps }) => this.data.memory[nth - 1][5].is_unseen ? 0 : steps[0]);
+    const born = memories.map(({ nth, steps }) => this.data.memory[nth - 1].rare.is_unseen ? 0 : steps[0]);
     const made = this.made(source_unknown ? "Imported" : "Made", ...born);
     const which = this.which(box, ranges);
     return [`${which[0].toUpperCase()}${which.slice(1)}: ${box.label()}${where}. ${held}; `
@@ -80,29 +81,29 @@ class TooltipWriter {
       + (source_unknown ? " Of which export is not known." : ""), `m${ranges_text(ranges)}`];
   }
   which({ is_multicast }, ranges) {
-    const what = is_multicast ? "multicast object" : "allocation";
+    const noun = is_multicast ? "multicast object" : "allocation";
     const words = ranges.map(([from, to]) => from == to ? `#${from}` : `#${from} to #${to}`);
-    return `${what}${ranges.length > 1 || ranges[0][0] != ranges[0][1] ? "s" : ""} ${first_eight(words)}`;
+    return `${noun}${ranges.length > 1 || ranges[0][0] != ranges[0][1] ? "s" : ""} ${first_eight(words)}`;
   }
 
   // --- What crosses; ordinary memory, by GPU; peer access: {text, status, about, unfold} each
   extras() {
     const { data: { blocks, peers }, scene } = this;
-    const has_changed = (all) => all.some(([, , , born, died]) => [NEW, GONE].includes(scene.status(born, died)));
-    const key_of = ([, , device, , , kind]) => kind == OPENED || kind == MANAGED ? kind - 100 : device;
+    const has_changed = (records) => records.some((record) => [NEW, GONE].includes(scene.status(record)));
+    const key_of = ({ device, kind }) => kind == OPENED || kind == MANAGED ? kind - 100 : device;
     const ordinary = grouped(blocks, key_of).sort(([one], [other]) => one - other)
-      .flatMap(([device, its]) => {
-        const now = its.filter(([, , , born, died]) => is_there(scene.to, born, died)), is_changed = has_changed(its);
+      .flatMap(([device, some]) => {
+        const now = now_of(some, scene.to), is_changed = has_changed(some);
         if (!now.length && !is_changed) return [];
-        const size = size_text(sum(now.map(([, bytes]) => bytes))), count = plural(now.length, "allocation");
+        const size = size_text(sum(now.map((block) => block.size))), count = plural(now.length, "allocation");
         const where = { [OPENED - 100]: "Another process's by cudaMalloc", [MANAGED - 100]: "Managed",
           "-1": "Page-locked on the host" }[device] ?? `By cudaMalloc on GPU ${device}`;
         return [{ text: `${where}: ${now.length ? `${size} in ${count}` : "none any more"}`,
           status: is_changed ? NEW : KEPT, unfold: now.length ? "ordinary" : "" }];
       });
     const across = crossings(this.data, scene.to).map((text) => ({ text, status: KEPT, unfold: "uses" }));
-    const pairs = peers.filter(([, , , born, died]) => is_there(scene.to, born, died))
-      .map(([, device, peer]) => `GPU ${device} → GPU ${peer}`).sort(), is_changed = has_changed(peers);
+    const pairs = now_of(peers, scene.to).map(({ device, peer }) => `GPU ${device} → GPU ${peer}`).sort();
+    const is_changed = has_changed(peers);
     if (!pairs.length && !is_changed) return [...across, ...ordinary];
     const all = [...new Set(pairs)], more = all.length > 4 ? ` and ${all.length - 4} more` : "";
     return [...across, ...ordinary, { status: is_changed ? NEW : KEPT, about: all.join(", "),

@@ -60,9 +60,10 @@ const keys = [
 const nearest = (all, at, way) => way > 0 ? all[first_from(all, at + 1)] : all[first_from(all, at) - 1];
 
 class View {
-  constructor(element, data) {
-    Object.assign(this, { element, data, steps: data.steps, lives: new Lifetimes(data), key: element.dataset.key,
-      last: data.steps.length, is_alone: "alone" in element.dataset, at: 0, since: 0, held: false, timer: 0 });
+  constructor(element, lives) {
+    const { steps, times, took } = lives;
+    Object.assign(this, { element, data: lives, steps, lives, key: element.dataset.key, last: steps.length,
+      is_alone: "alone" in element.dataset, at: 0, since: 0, held: false, timer: 0 });
     this.has_address = location.href != "about:srcdoc";  // it has none inside another page, as in a notebook
     this.panel = make("div", { class: "vmm-steps" });
     this.panel.innerHTML = panel_html;
@@ -70,7 +71,8 @@ class View {
     element.append(this.panel);
     element.classList.add("vmm-live");
     const others = document.querySelectorAll(`[data-of="${this.key}"]`);  // beside that of another run
-    this.timelines = [...element.querySelectorAll(".vmm-timeline"), ...others].map((each) => new Timeline(this, each));
+    const places = [...element.querySelectorAll(".vmm-timeline"), ...others];
+    this.timelines = places.map((place) => new Timeline(this, place));
     [this.timeline] = this.timelines;
     this.source = new Source(this);
     this.picture = new Picture(this);
@@ -84,7 +86,7 @@ class View {
       const { number, held } = this.meant(`#${this.key}=${element.dataset.opens}`);
       this.go(number, { write: false, held });
     }
-    const widest = this.step_in_words(this.last).length + (data.times ? 22 : 0) + (data.took ? 12 : 0);
+    const widest = this.step_in_words(this.last).length + (times ? 22 : 0) + (took ? 12 : 0);
     this.part("number").style.minWidth = `min(${widest}ch, 100cqw)`;  // or the buttons would move
     this.list.choose();
     addEventListener("resize", () => this.picture.resized());
@@ -104,8 +106,8 @@ class View {
     this.copier.addEventListener("click", () => this.copy());
     this.help = part("help");
     part("ask").addEventListener("click", () => this.help.showModal());
-    this.help.querySelector("tbody").append(...keys.map(([its, does]) =>
-      make("tr", {}, make("th", { scope: "row" }, its), make("td", {}, does))));
+    this.help.querySelector("tbody").append(...keys.map(([names, does]) =>
+      make("tr", {}, make("th", { scope: "row" }, names), make("td", {}, does))));
     this.letters = this.help.querySelector("input");
   }
 
@@ -178,17 +180,17 @@ class View {
     return `step ${at} of ${this.last}${when}${duration}`;
   }
   held_at(at) {
-    const pieces = this.data.pieces.map(([what, gpu, changes]) => {
-      const [, largest, others] = last_of(changes, at), all = size_text(largest + others);
-      if (gpu >= 0 && !this.lives.torch.tells(at)) return { words: `${what}: not known`, now: "not known" };
-      return { words: `${what}: ${all}, the largest piece ${size_text(largest)}`,
-        now: `${all}${others ? `, largest ${size_text(largest)}` : ""}` };
+    const pieces = this.data.pieces.map(({ kind, device, changes }) => {
+      const change = last_of(changes, at), { held: { largest, scattered } } = change, all = size_text(total(change));
+      if (device >= 0 && !this.lives.torch.tells(at)) return { words: `${kind}: not known`, now: "not known" };
+      return { words: `${kind}: ${all}, the largest piece ${size_text(largest)}`,
+        now: `${all}${scattered ? `, largest ${size_text(largest)}` : ""}` };
     });
-    return [...this.data.lanes.map(([gpu, changes]) => {
-      const [, mapped, idle, ordinary] = last_of(changes, at);
+    return [...this.data.lanes.map(({ device, changes }) => {
+      const change = last_of(changes, at), { held: { mapped, idle, ordinary } } = change;
       const kinds = [[mapped, "mapped"], [idle, "not mapped"], [ordinary, "by cudaMalloc"]].filter(([size]) => size);
-      const sizes = kinds.map(([size, words]) => `${size_text(size)} ${words}`), all = mapped + idle + ordinary;
-      return { words: `GPU ${gpu}: ${sizes.join(", ") || "nothing"}`, now: `now ${size_text(all)}` };
+      const sizes = kinds.map(([size, words]) => `${size_text(size)} ${words}`);
+      return { words: `GPU ${device}: ${sizes.join(", ") || "nothing"}`, now: `now ${size_text(total(change))}` };
     }), ...pieces];
   }
   in_words(at) {
@@ -208,8 +210,8 @@ class View {
     [part("frame").hidden, part("held").hidden] = [held, !held];
     this.tabs.forEach((tab, index) => tab.setAttribute("aria-pressed", held == index > 0));
     const { lives, key, at, range, is_range } = this;
-    const its = () => is_range ? new Comparison(lives, key, range) : new Ownership(lives, key, at);
-    if (held) part("held").replaceChildren(...its().parts());
+    const shown = () => is_range ? new Comparison(lives, key, range) : new Ownership(lives, key, at);
+    if (held) part("held").replaceChildren(...shown().parts());
   }
   unfold(kind) {
     this.go(this.at, { held: true });
@@ -252,14 +254,15 @@ class View {
     return name == this.key ? { number: nearest, held, unknown, since, part } : null;
   }
   follow() {
-    const its = this.meant(location.hash);
-    if (!its) return false;
+    const address = this.meant(location.hash);
+    if (!address) return false;
+    const { number, held, since, part, unknown } = address;
     clearTimeout(this.timer);
-    if (its.part) this.timeline.follow(its.part);
-    this.go(its.number, { write: false, held: its.held, since: its.since });
-    this.part("no-step").hidden = !its.unknown;
-    this.part("no-step").textContent = `There is no step “${its.unknown.slice(0, 40)}”: there are 1 to ${this.last}. `
-      + `This is step ${its.number}.`;
+    if (part) this.timeline.follow(part);
+    this.go(number, { write: false, held, since });
+    this.part("no-step").hidden = !unknown;
+    this.part("no-step").textContent = `There is no step “${unknown.slice(0, 40)}”: there are 1 to ${this.last}. `
+      + `This is step ${number}.`;
     if (location.hash != this.address()) this.write_address();
     if (!this.is_alone) this.element.scrollIntoView();
     return true;
@@ -267,11 +270,11 @@ class View {
   add_links() {
     addEventListener("hashchange", () => this.follow());
     this.element.addEventListener("click", (event) => {  // links to steps: those of a page reach what is in it too
-      const link = event.target.closest?.("a[href^='#']"), its = link && this.meant(link.getAttribute("href"));
-      if (!its) return;
+      const link = event.target.closest?.("a[href^='#']"), address = link && this.meant(link.getAttribute("href"));
+      if (!address) return;
       event.preventDefault();
-      const leads_on = its.held || this.held;
-      this.go(its.number, { push: true, held: its.held, since: its.since });
+      const { number, held, since } = address, leads_on = held || this.held;
+      this.go(number, { push: true, held, since });
       if (leads_on) this.part("sight").scrollIntoView({ block: "nearest" });
     });
   }
@@ -291,7 +294,7 @@ class View {
     const { target, key: name } = event, { list, picture } = this, { search } = list;
     if (event.altKey || event.ctrlKey || event.metaKey || this.help.open) return;
     if (target == search) {
-      const to = list.listed.find((its) => its >= this.at) ?? list.listed[0];
+      const to = list.listed.find((number) => number >= this.at) ?? list.listed[0];
       if (name == "Enter" && to) this.go(to, { push: true });
       return;
     }
@@ -310,8 +313,8 @@ class View {
     event.preventDefault();
   }
   escape(target) {
-    const told = [this.picture, ...this.timelines].filter(({ tip }) => !tip.hidden);
-    if (told.length) for (const each of told) each.hide();
+    const open = [this.picture, ...this.timelines].filter(({ tip }) => !tip.hidden);
+    if (open.length) for (const part of open) part.hide();
     else if (this.help.open || !(this.is_alone || this.element.contains(target))) return;
     else if (this.since) this.go(this.at);
     else if (target != this.list.search) this.picture.pin(null);
@@ -321,8 +324,8 @@ class View {
 
 async function begin(element) {
   try {
-    const data = await unpack(element.querySelector("script").textContent);
-    if (data.steps.length) new View(element, data);
+    const lives = new Lifetimes(await unpack(element.querySelector("script").textContent));
+    if (lives.steps.length) new View(element, lives);
   } catch (error) {
     element.prepend(make("p", {}, `This browser cannot unpack the steps (${error}). A newer one can.`));
     element.classList.remove("vmm-live");
