@@ -13,6 +13,7 @@ is called.
 import bisect
 import collections
 import dataclasses
+import itertools
 import pickle
 import zlib
 
@@ -84,23 +85,23 @@ class Snapshot:
                 raise Failed(f"{path} cannot be read: {error.strerror}") from None
             raise Failed(f"{path} cannot be decompressed: {error}") from None
         except BROKEN as error:
-            what = f": {error}" if isinstance(error, pickle.UnpicklingError) else ""
-            raise Failed(f"{path} is no snapshot of PyTorch, as {WRITER} writes it{what}") from None
+            reason = f": {error}" if isinstance(error, pickle.UnpicklingError) else ""
+            raise Failed(f"{path} is no snapshot of PyTorch, as {WRITER} writes it{reason}") from None
 
     def filled(self, content):
         for segment in content["segments"]:
             gpu, at = integer(segment.get("device", 0)), integer(segment["address"])
             self.segments[gpu].append((at, integer(segment["total_size"]), bool(segment.get("is_expandable"))))
-            for its in segment["blocks"]:
-                size = integer(its["size"])
-                if str(its["state"]).startswith("active"):
-                    awaits = its["state"] != "active_allocated"
-                    self.blocks[gpu].append(Block(gpu, at, size, frames_of(its), awaits=int(awaits)))
+            for block in segment["blocks"]:
+                size = integer(block["size"])
+                if str(block["state"]).startswith("active"):
+                    awaits = block["state"] != "active_allocated"
+                    self.blocks[gpu].append(Block(gpu, at, size, frames_of(block), awaits=int(awaits)))
                 at += size
         for gpu, trace in enumerate(content["device_traces"]):
-            for its in trace:
-                given = (integer(its.get(key, 0)) for key in ("addr", "size", "time_us"))
-                self.events[gpu].append(Event(str(its["action"]), *given, frames_of(its)))
+            for entry in trace:
+                given = (integer(entry.get(key, 0)) for key in ("addr", "size", "time_us"))
+                self.events[gpu].append(Event(str(entry["action"]), *given, frames_of(entry)))
         return self
 
 
@@ -110,8 +111,8 @@ def integer(value):
     return value
 
 
-def frames_of(its):
-    frames = ((frame["filename"], frame["line"], frame["name"]) for frame in its.get("frames", ()))
+def frames_of(entry):
+    frames = ((frame["filename"], frame["line"], frame["name"]) for frame in entry.get("frames", ()))
     return tuple((str(file), line if isinstance(line, int) else 0, str(name)) for file, line, name in frames)
 
 
@@ -149,19 +150,19 @@ class Blocks:
 
     def place(self, snapshot, anchors, last):
         """Each event's step: between those of the calls before and after it, by its time if both have times."""
-        events = [event for its in snapshot.events.values() for event in its]
+        events = [event for trace in snapshot.events.values() for event in trace]
         known = [event for event in events if event.step and event.time] if self.times else []
-        apart = sorted(self.times[its.step - 1] - its.time for its in known)[len(known) // 2] if known else 0
-        for its in snapshot.events.values():
+        apart = sorted(self.times[event.step - 1] - event.time for event in known)[len(known) // 2] if known else 0
+        for trace in snapshot.events.values():
             least, until, before = 1 if known else min(anchors), last, None
-            for event in its:
+            for event in trace:
                 if not event.step:
                     is_for_it = event.action == "alloc" and before in ("segment_map", "segment_alloc")
                     is_timed = known and event.time and not is_for_it
                     step = bisect.bisect_left(self.times, event.time + apart) + 1 if is_timed else least
                     event.step = -min(max(step, least), last)  # to be held against the next
                 least, before = abs(event.step), event.action
-            for event in reversed(its):
+            for event in reversed(trace):
                 until = min(until, abs(event.step)) if event.step < 0 else event.step
                 event.step = until
 
@@ -215,7 +216,7 @@ def matched(snapshot, lines, nth):
     best, events = (0, []), snapshot.events.values()
     for pid, rank in nth.items():
         changes = changes_of(pid, lines)
-        found = [pair for its in events for pair in in_order(its, changes, len(lines))]
+        found = [pair for trace in events for pair in in_order(trace, changes, len(lines))]
         found += [(None, step) for step in of_end(snapshot, changes)] if not any(events) else []
         if len(found) > len(best[1]):
             best = rank, found
@@ -251,7 +252,7 @@ def in_order(events, changes, last):
         found, step = [], 0 if way > 0 else last + 1
         for event in asking[::way]:
             steps = steps_with(changes, ASKS[event.action], event.last())
-            if steps := [its for its in steps if (its - step) * way >= 0]:
+            if steps := [number for number in steps if (number - step) * way >= 0]:
                 step = steps[0 if way > 0 else -1]
                 found.append((event, step))
         ways.append(found[::way])
@@ -260,14 +261,13 @@ def in_order(events, changes, last):
 
 def of_end(snapshot, changes):
     """Without a trace: the steps in which the segments became what they are."""
-    for address, size, is_expandable in (its for all in snapshot.segments.values() for its in all):
-        kind, its_last = ("access", address + size - 1) if is_expandable else ("allocate", address)
-        yield from steps_with(changes, kind, its_last)[-1:]
+    for address, size, is_expandable in itertools.chain(*snapshot.segments.values()):
+        kind, last = ("access", address + size - 1) if is_expandable else ("allocate", address)
+        yield from steps_with(changes, kind, last)[-1:]
 
 
 def ranges_of(snapshot):
-    for its in snapshot.segments.values():
-        yield from ((address, size) for address, size, _ in its)
+    yield from ((address, size) for address, size, _ in itertools.chain(*snapshot.segments.values()))
     for events in snapshot.events.values():
         yield from ((event.address, event.size) for event in events if event.action in ASKS)
 
@@ -286,4 +286,4 @@ def stacks_of(all_frames, callers):
 
 
 def is_own(file):
-    return file.endswith(".py") and not file.startswith(OF_THE_SYSTEM) and not any(its in file for its in OF_PACKAGES)
+    return file.endswith(".py") and not file.startswith(OF_THE_SYSTEM) and not any(part in file for part in OF_PACKAGES)
