@@ -42,25 +42,25 @@ def page_of_two(runs):
 
 def of_two(runs: list[tuple[Recording, Steps]], keys: list[str]) -> str:
     """keys: of the views that steps lead to."""
-    told = "".join(f'<p class="vmm-matters">{html.escape(sentence)}</p>\n' for sentence in differences(runs))
+    content = "".join(f'<p class="vmm-matters">{html.escape(sentence)}</p>\n' for sentence in differences(runs))
     for (recording, _), name, key in zip(runs, names_of(runs), keys, strict=True):
         text = f"<b>{html.escape(name)}</b>: {about(recording)} {link(key, 1, 'Step through it')}"
-        told += f'<p class="vmm-about">{text}</p>\n<div class="vmm-timeline" data-of="{html.escape(key)}"></div>\n'
-    return f'<div class="vmm-overview vmm-both">\n{told}</div>\n'
+        content += f'<p class="vmm-about">{text}</p>\n<div class="vmm-timeline" data-of="{html.escape(key)}"></div>\n'
+    return f'<div class="vmm-overview vmm-both">\n{content}</div>\n'
 
 
 # --- Their difference in words
 def differences(runs):
     """Sentences, eight at most, of what is not the same in both."""
     names, (one, other) = names_of(runs), (steps for _, steps in runs)
-    told = [apart(one, other, names), peaks(one, other, names)]
-    for what, some_of in ("Left at the end", left_of), ("Refused", refused_of):
-        its = some_of(one), some_of(other)
-        told += [only(what, names[0], its[0], its[1]), only(what, names[1], its[1], its[0])]
-    told.append(calls_of(one, other, names))
+    sentences = [apart(one, other, names), peaks(one, other, names)]
+    for noun, some_of in ("Left at the end", left_of), ("Refused", refused_of):
+        of_first, of_second = some_of(one), some_of(other)
+        sentences += [only(noun, names[0], of_first, of_second), only(noun, names[1], of_second, of_first)]
+    sentences.append(calls_of(one, other, names))
     ends = [steps.overview.ending or "it is not recorded how it ended" for steps in (one, other)]
-    told.append(f"{names[0]}: {ends[0]}; {names[1]}: {ends[1]}." if ends[0] != ends[1] else "")
-    return list(filter(None, told)) or ["No difference in what they hold, call, are refused and leave."]
+    sentences.append(f"{names[0]}: {ends[0]}; {names[1]}: {ends[1]}." if ends[0] != ends[1] else "")
+    return list(filter(None, sentences)) or ["No difference in what they hold, call, are refused and leave."]
 
 
 def devices_of(one, other):
@@ -91,14 +91,14 @@ def held_text(held):
 
 
 def peaks(one, other, names):
-    told = []
+    sentences = []
     for device in devices_of(one, other):
         both = [run.overview.peak(device) for run in (one, other)]
         if both[0].held.total != both[1].held.total:
             pairs = zip(both, names, strict=True)
             sizes = (f"{size_text(peak.held.total)} at step {peak.step} of {name}" for peak, name in pairs)
-            told.append(f"GPU {device} {' and '.join(sizes)}")
-    return f"Peaks: {listed(told)}." if told else ""
+            sentences.append(f"GPU {device} {' and '.join(sizes)}")
+    return f"Peaks: {listed(sentences)}." if sentences else ""
 
 
 def left_of(steps):
@@ -114,19 +114,19 @@ def refused_of(steps):
     return collections.Counter((1, f"{step.call}, {step.brief}") for step in wrong)
 
 
-def only(what, name, its, others):
-    most_first = sorted((its - others).items(), key=lambda item: -item[0][0] * item[1])
-    told = [f"{count} × {each}" if count > 1 else each for (_, each), count in most_first]
-    return f"{what} only in {name}: {listed(told)}." if told else ""
+def only(noun, name, ours, theirs):
+    most_first = sorted((ours - theirs).items(), key=lambda item: -item[0][0] * item[1])
+    sentences = [f"{count} × {words}" if count > 1 else words for (_, words), count in most_first]
+    return f"{noun} only in {name}: {listed(sentences)}." if sentences else ""
 
 
 def calls_of(one, other, names):
     ours, theirs = (collections.Counter(step.call for step in steps) for steps in (one, other))
     apart = [(call, ours[call], theirs[call]) for call in ours | theirs if ours[call] != theirs[call]]
-    apart.sort(key=lambda its: -abs(its[1] - its[2]))
-    told = [f"{call} {count:,} and {others:,}" for call, count, others in apart]
-    return f"Calls of {' and of '.join(names)}: {listed(told)}." if told else ""
+    apart.sort(key=lambda counts: -abs(counts[1] - counts[2]))
+    sentences = [f"{call} {count:,} and {others:,}" for call, count, others in apart]
+    return f"Calls of {' and of '.join(names)}: {listed(sentences)}." if sentences else ""
 
 
-def listed(told):
-    return "; ".join(told[:MOST]) + (f"; and {len(told) - MOST} more" if told[MOST:] else "")
+def listed(sentences):
+    return "; ".join(sentences[:MOST]) + (f"; and {len(sentences) - MOST} more" if sentences[MOST:] else "")

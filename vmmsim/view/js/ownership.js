@@ -96,7 +96,7 @@ class Ownership {
   // One kind: all of it, then a row for each line, GPU and call; the largest first.
   fold(kind, things) {
     const sizes = grouped(things.filter(({ device }) => device != null), of_device)
-      .map(([device, its]) => [device, size_text(sum(its.map(({ size }) => size)))]).sort();
+      .map(([device, some]) => [device, size_text(sum(some.map(({ size }) => size)))]).sort();
     const all = sum(things.map(({ size }) => size));
     const of = sizes.length > 1 && all ? ` (${sizes.map((words) => words.join(" ")).join(", ")})` : "";
     const unit = kind == "reservations" ? " of addresses" : "";
@@ -107,16 +107,16 @@ class Ownership {
   table(kind, things) {
     const key_of = (thing) => [of_device(thing), this.owner(thing), this.call(thing),
       this.library(thing), thing.held_by].join("\n");
-    const rows = this.rows(things, key_of, (its) => this.row(its, 0, this.owner(its[0])));
+    const rows = this.rows(things, key_of, (some) => this.row(some, 0, this.owner(some[0])));
     if (rows.length == 1 && this.next_split(things, 0) >= 0) rows.push(...this.open(rows[0], things, 0));
     const table = make("table", { "aria-label": held_kinds[kind] }, make("tbody", {}, ...rows));
     return [...this.by_library(kind, things), ...kind == "torch" ? this.words_of_torch() : [], table];
   }
   rows(things, key_of, row_of, depth = 0) {
-    const groups = grouped(things, key_of).map(([, its]) => ({ its, size: sum(its.map(({ size }) => size)) }));
-    groups.sort((one, other) => other.size - one.size || other.its.length - one.its.length);
+    const groups = grouped(things, key_of).map(([, some]) => ({ some, size: sum(some.map(({ size }) => size)) }));
+    groups.sort((one, other) => other.size - one.size || other.some.length - one.some.length);
     const count = !depth && things[0].stack != null ? most_lines : most, more = `… and ${groups.length - count} more`;
-    const shown = groups.slice(0, count).map(({ its }) => row_of(its));
+    const shown = groups.slice(0, count).map(({ some }) => row_of(some));
     if (groups.length > count) shown.push(make("tr", { "data-depth": depth }, make("td", { colspan: 4 }, more)));
     return shown;
   }
@@ -158,9 +158,9 @@ class Ownership {
   // How much memory each library has asked for, the most first.
   by_library(kind, things) {
     if (!is_memory(kind) || !things.some((thing) => this.library(thing))) return [];
-    const its = grouped(things, (thing) => this.library(thing))
+    const sizes = grouped(things, (thing) => this.library(thing))
       .map(([library, all]) => [sum(all.map(({ size }) => size)), library || "the program itself"]);
-    const words = its.sort(([one], [other]) => other - one).map(([size, name]) => `${name} ${size_text(size)}`);
+    const words = sizes.sort(([one], [other]) => other - one).map(([size, name]) => `${name} ${size_text(size)}`);
     const kept = kind == "ordinary" && this.at == this.steps.length
       ? " What a library allocates by cudaMalloc it usually keeps until the process ends." : "";
     return [make("p", {}, `By library: ${words.join(", ")}.${kept}`)];
@@ -174,33 +174,34 @@ class Ownership {
     return frames.length ? frames.map(({ name, where }) => `${name}, ${where}`) : library ? [library] : [];
   }
   // From a depth on, where the callers of these begin to differ, or -1: what all have is not listed again and again.
-  next_split(its, depth) {
-    const all = its.map((thing) => this.callers(thing)), longest = Math.max(...all.map(({ length }) => length));
+  next_split(things, depth) {
+    const all = things.map((thing) => this.callers(thing)), longest = Math.max(...all.map(({ length }) => length));
     for (; depth < longest; depth++) if (all.some((callers) => callers[depth] != all[0][depth])) return depth;
     return -1;
   }
-  row(its, depth, words) {
-    const born = its.map((thing) => thing.born), [from, to] = [Math.min(...born), Math.max(...born)];
-    const when = from == to ? `step ${from}` : `steps ${from} to ${to}`, size = sum(its.map((thing) => thing.size));
-    const may_open = its.length > 1, call = this.call(its.find(({ born: first }) => first == from));
-    const library = depth ? "" : this.library(its[0]), are_equal = its.every((one) => one.size == its[0].size);
-    const name = may_open ? size && are_equal && `${its.length} × ${size_text(its[0].size)}` : its[0].name;
-    const told = [!depth && its[0].held_by, library && `in ${library}`, name != words && name, words != call && call,
+  row(things, depth, words) {
+    const [first] = things, { size: bytes, kind, device, held_by, is_idle } = first;
+    const born = things.map((thing) => thing.born), [from, to] = [Math.min(...born), Math.max(...born)];
+    const when = from == to ? `step ${from}` : `steps ${from} to ${to}`, size = sum(things.map((thing) => thing.size));
+    const may_open = things.length > 1, call = this.call(things.find((thing) => thing.born == from));
+    const library = depth ? "" : this.library(first), are_equal = things.every((thing) => thing.size == bytes);
+    const name = may_open ? size && are_equal && `${things.length} × ${size_text(bytes)}` : first.name;
+    const notes = [!depth && held_by, library && `in ${library}`, name != words && name, words != call && call,
       when].filter(Boolean);
-    const { kind, device, is_idle } = its[0], swatch = make("i", { class: `vmm-swatch vmm-${is_idle ? "idle"
+    const swatch = make("i", { class: `vmm-swatch vmm-${is_idle ? "idle"
       : { memory: "mapped", torch: "mapped", ordinary: "ordinary" }[kind] ?? "none"}` });
     swatch.style.setProperty("--vmm-fill", `var(--vmm-gpu${Math.max(device, 0) % 8})`);
     return make("tr", { "data-depth": depth },
-      make("td", {}, size ? size_text(size) : ""), make("td", {}, `${its.length} ×`),
-      make("td", {}, swatch, of_device(its[0])),
-      make("td", {}, ...may_open ? [this.opener(its, depth, words), " "] : [],
+      make("td", {}, size ? size_text(size) : ""), make("td", {}, `${things.length} ×`),
+      make("td", {}, swatch, of_device(first)),
+      make("td", {}, ...may_open ? [this.opener(things, depth, words), " "] : [],
         make("a", { href: `#${this.key}=${from}` }, words),
-        make("small", {}, ` ${told.join(", ")}${this.use_of(its)}`)));
+        make("small", {}, ` ${notes.join(", ")}${this.use_of(things)}`)));
   }
-  opener(its, depth, words) {
+  opener(things, depth, words) {
     const button = make_button("▸", () => {
       const row = button.closest("tr"), opens = button.textContent == "▸";
-      if (opens) return row.after(...this.open(row, its, depth));
+      if (opens) return row.after(...this.open(row, things, depth));
       while (row.nextElementSibling?.dataset.depth > depth) row.nextElementSibling.remove();
       button.setAttribute("aria-expanded", false);
       button.textContent = "▸";
@@ -208,19 +209,19 @@ class Ownership {
     return button;
   }
   // The rows in a row: by what called it; where that is the same for all, those that are alike; or each.
-  open(row, its, depth) {
-    const button = row.querySelector("button"), split = this.next_split(its, depth);
+  open(row, things, depth) {
+    const button = row.querySelector("button"), split = this.next_split(things, depth);
     const deeper = Math.max(split, depth) + 1;
     button.setAttribute("aria-expanded", true);
     button.textContent = "▾";
     const caller = (thing) => this.callers(thing)[split] ?? "", call = (thing) => this.call(thing);
-    const likeness = (one) => one.size ? [one.size, one.mapped, call(one)].join() : one;
-    const are_alike = its.every((one) => likeness(one) == likeness(its[0]));
-    const key_of = split >= 0 ? caller : are_alike ? (one) => one : likeness;
-    const words = ([one, ...more]) => split >= 0 ? caller(one) || "not known where"
-      : more.length ? `${1 + more.length} × ${size_text(one.size)}` : one.name || call(one);
-    const rows = this.rows(its, key_of, (some) => this.row(some, deeper, words(some)), deeper);
-    for (const each of rows) each.style.setProperty("--vmm-depth", 1 + +row.style.getPropertyValue("--vmm-depth"));
+    const likeness = (thing) => thing.size ? [thing.size, thing.mapped, call(thing)].join() : thing;
+    const are_alike = things.every((thing) => likeness(thing) == likeness(things[0]));
+    const key_of = split >= 0 ? caller : are_alike ? (thing) => thing : likeness;
+    const words = ([thing, ...more]) => split >= 0 ? caller(thing) || "not known where"
+      : more.length ? `${1 + more.length} × ${size_text(thing.size)}` : thing.name || call(thing);
+    const rows = this.rows(things, key_of, (some) => this.row(some, deeper, words(some)), deeper);
+    for (const opened of rows) opened.style.setProperty("--vmm-depth", 1 + +row.style.getPropertyValue("--vmm-depth"));
     return rows;
   }
 }

@@ -9,7 +9,7 @@ const now_of = (records, at) => records.filter(({ born, died }) => is_there(at, 
 const change = (was, is) => is ? (was ? KEPT : NEW) : was ? GONE : "";
 const right = (flags) => rights_of[flags] ?? String(flags);
 const kind_of = (flags) => `vmm-${!(flags in rights_of) ? "box" : flags ? right(flags) : "none"}`;
-// The last of what has a step, up to one.
+// The last up to a step.
 const last_of = (records, at) => records.findLast(({ step }) => step <= at);
 
 // Of a reservation: a mapping, neighbours that are alike, or (without mappings) where nothing is mapped.

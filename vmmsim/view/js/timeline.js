@@ -179,7 +179,6 @@ class Timeline {
     const after = Math.ceil((this.end - this.shown[0]) / (this.shown[1] - this.shown[0]) * width - 1e-9);
     return [...found, ...after < width ? [[after, nothing]] : []].filter(([column]) => column < width);
   }
-  // A layer for each kind of what is held, from the back to the front.
   lane(changes, peak, top = this.top) {
     const columns = this.columns(changes), { width } = this, kinds = Object.keys(changes[0].held);
     const paths = kinds.filter((kind) => columns.some(([, { held }]) => held[kind])).reverse().map((kind) => {

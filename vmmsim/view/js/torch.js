@@ -22,7 +22,7 @@ class TorchBlocks {
     this.step = step;
     return this.now;
   }
-  // Of these addresses, and whether they await being free; or null, if that is not known.
+  // Of these addresses; or null, if that is not known.
   within(process, begin, end, at) {
     const has_part = this.ranges.some((range) => range.begin < end && begin < range.end);
     if (process != this.process || !this.tells(at) || !has_part) return null;
