@@ -7,6 +7,7 @@ answers, up to {"done": true}.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 from IPython.core.error import UsageError
 
@@ -175,20 +177,31 @@ class Process:
 
     def ask(self, **request):
         """The messages about this request, up to its end."""
-        try:
-            self.channel.sendall(json.dumps(request).encode() + b"\n")
-        except OSError:
-            raise self.ended() from None
-        while True:
+        with self.takes_interrupts():
             try:
-                message = self.message()
-            except KeyboardInterrupt:
-                os.kill(self.pid, signal.SIGINT)  # it answers with an error
-                continue
-            if "done" in message:
-                self.show_printed()  # what came at the same time
-                return
-            yield message
+                self.channel.sendall(json.dumps(request).encode() + b"\n")
+            except OSError:
+                raise self.ended() from None
+            while "done" not in (message := self.message()):
+                yield message
+            self.show_printed()  # what came at the same time
+
+    @contextlib.contextmanager
+    def takes_interrupts(self):
+        """An interrupt goes to the process, whenever it comes; nothing here stops half-way."""
+        if threading.current_thread() is not threading.main_thread():  # only that one can say so
+            yield
+            return
+
+        def pass_on(*_):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGINT)
+
+        before = signal.signal(signal.SIGINT, pass_on)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def message(self):
         """The next one."""
