@@ -86,9 +86,9 @@ std::string format_call(const Call& call) {
 // Where the program called, as JSON: ["growable+0x1234", ...], then the lines of Python.
 std::string callers_as_json() {
   std::vector<std::string> all;
-  for (const auto& [file, offset] : callers())
-    all.push_back(offset ? file.substr(file.rfind('/') + 1) + "+" + hexadecimal(offset) : file);
-  if (all.empty() || all.front().starts_with('/')) all.emplace(all.begin(), "unknown");
+  const Callers stack = callers();
+  if (stack.empty() || !stack.front().offset) all.emplace_back("unknown");
+  for (const Caller& caller : stack) all.push_back(text_of(caller));
   return trace::list_of_texts(all);
 }
 

@@ -23,6 +23,11 @@
 
 namespace driver {
 
+std::string text_of(const Caller& caller) {
+  const auto& [file, offset] = caller;
+  return offset ? file.substr(file.rfind('/') + 1) + "+" + hexadecimal(offset) : file;
+}
+
 Callers callers() {
   struct Found {
     const void* file = nullptr;
@@ -148,7 +153,8 @@ std::string in_words(const Line& line) { return "at " + std::string(short_path(l
 std::string place_in_words(const Callers& stack, const std::map<std::string, Places>& known) {
   std::vector<Line> lines;
   std::string function, place;
-  for (const auto& [file, offset] : stack) {
+  for (const Caller& caller : stack) {
+    const auto& [file, offset] = caller;
     if (!offset) {  // "/home/me/program.py:12:main"
       const size_t second = file.rfind(':'), first = file.rfind(':', second - 1);
       lines.push_back({file.substr(0, first), file.substr(first + 1, second - first - 1)});
@@ -157,10 +163,9 @@ std::string place_in_words(const Callers& stack, const std::map<std::string, Pla
     const Places& places = known.at(file);
     if (const auto at = places.lines.find(offset); at != places.lines.end())
       lines.insert(lines.end(), at->second.begin(), at->second.end());
-    const std::string in_file = file.substr(file.rfind('/') + 1) + "+" + hexadecimal(offset);
-    if (place.empty()) place = "at " + in_file;
+    if (place.empty()) place = "at " + text_of(caller);
     if (const auto at = places.functions.find(offset); function.empty() && at != places.functions.end())
-      function = "in " + at->second + " (" + in_file + ")";
+      function = "in " + at->second + " (" + text_of(caller) + ")";
   }
   const auto own = std::ranges::find_if(lines, [](const Line& line) { return is_own_source(line.path); });
   if (own != lines.end()) return in_words(*own);

@@ -16,6 +16,7 @@ struct Caller {
   auto operator<=>(const Caller&) const = default;
 };
 using Callers = std::vector<Caller>;
+std::string text_of(const Caller&);  // "a.out+0x1234"; a line of Python as it is
 
 // Of the call in progress: the innermost frame outside our two libraries, then those of the same file that led there;
 // then the lines of Python.
