@@ -153,10 +153,11 @@ def undestroyed(run):
     for makes, destroys in OBJECTS.items():
         for call in run.calls(*makes, destroys):
             is_made = not fnmatchcase(call.name, destroys)
-            its = call.pid, destroys, next(iter((call.outputs if is_made else call.arguments).values()), None)
-            made[its] = call
-            if not is_made:
-                del made[its]
+            thing = call.pid, destroys, next(iter((call.outputs if is_made else call.arguments).values()), None)
+            if is_made:
+                made[thing] = call
+            else:
+                made.pop(thing, None)
     return made.values()
 
 

@@ -128,9 +128,10 @@ def machine_of(words):
     machine.options = [word for name, value in given if value for word in (name, value)]
     if machine.real and machine.options:
         raise UsageError(f"{machine.options[0]} is of simulated GPUs: leave it or --real out")
-    number, why = count_gpus() if machine.real else (0, "")
-    if machine.real and not number:
-        raise UsageError(f"--real: no GPU here: {why}. Leave --real out for simulated GPUs")
+    if machine.real:
+        number, why = count_gpus()
+        if not number:
+            raise UsageError(f"--real: no GPU here: {why}. Leave --real out for simulated GPUs")
     try:
         Tool().prepare(machine)
     except Failed as error:
