@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
     int* const go = launch_late(data);
     *go = 1;
     CHECK(cudaDeviceSynchronize());
-    expect_42(data, "right: cuMemUnmap waits until the kernel has written");
+    expect_42(data, "right: wait first, then unmap: the kernel has written");
     CHECK(cuMemUnmap(address, size));
   });
 

@@ -28,12 +28,12 @@ __managed__ int answer;  // a kernel writes it, the CPU reads it
 __global__ void look_up(const int* rows, size_t row) { answer = rows[row]; }
 
 // A process asks its GPU for a row, and waits for the answer.
-static void ask(const char* who, const int* rows, size_t row, int expected) {
+static void ask(const char* who, const int* rows, size_t row, int stored) {
   look_up<<<1, 1>>>(rows, row);
   CHECK(cudaGetLastError());
   CHECK(cudaDeviceSynchronize());
   say("%s: row %zu is %d", who, row, answer);
-  EXPECT(answer == expected, "row %zu should be %d", row, expected);
+  EXPECT(answer == stored, "row %zu should be %d", row, stored);
 }
 
 // Reserves addresses, maps the memory there, and lets this GPU in: lesson 01.
