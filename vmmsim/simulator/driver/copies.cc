@@ -220,8 +220,9 @@ struct BatchedCopy {
   unsigned flags;
 };
 
-// Where the source is to be read during the call, the call waits for the copy: only plain ranges of memory that the
-// driver does not know are taken at once.
+// Of memory that the driver does not know, 64 KiB or less are taken at once; what is larger is read when the stream
+// gets there, whatever srcAccessOrder promises, and the call waits for it only where it is to be read in the order of
+// the stream. Of memory that the driver knows, a source that is to be read during the call lets the call wait.
 void copy_batch(const std::vector<BatchedCopy>& all, CUstream where) {
   CUstream_st& stream = driver::stream(where);
   require(!stream.is_legacy, "hStream is the legacy stream: give one of your own, or CU_STREAM_PER_THREAD");
@@ -238,12 +239,12 @@ void copy_batch(const std::vector<BatchedCopy>& all, CUstream where) {
     const auto& [to, from, order, flags] = all[i];
     const CheckedCopy& made = copies[i];
     if (!made.work) continue;
-    const bool is_plain = from.height == 1 && from.depth == 1;
+    const bool is_from_pageable = !made.source && from.height == 1 && from.depth == 1;
+    const bool is_in_order = order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
     const bool is_during_call = order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
-    const bool is_staged = is_during_call && is_plain && !made.source;
-    if (is_staged) stage(made, to, from);
+    if (is_from_pageable && !is_in_order && from.width <= 64 << 10) stage(made, to, from);
     const Operation op = submit(stream, made.work);
-    if (is_during_call && !is_staged) wait_for(op);
+    if (is_from_pageable ? is_in_order : is_during_call) wait_for(op);
   }
 }
 

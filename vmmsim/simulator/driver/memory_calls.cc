@@ -2,6 +2,7 @@
 // Ordinary memory: allocating and freeing it, and what is known of a pointer.
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "../memory/this_machine.h"
@@ -124,6 +125,8 @@ std::optional<Range> find_with_variables(uint64_t address) {
 }
 
 // Fills in an attribute of a pointer, or throws Refused{CUDA_ERROR_INVALID_VALUE}.
+std::atomic<bool> sync_memops_was_set;  // by this process, of any memory
+
 void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
   const auto range = find_with_variables(address);
   require(range && range->mapped, "no memory of CUDA's lies at this address");
@@ -148,8 +151,11 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
       require(!is_of_host && memory::machine().rdma, "only memory of a GPU with GPUDirect RDMA has tokens");
       return give(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS{0, 1});  // which nobody can use here
     }
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:  // without a context 1 of what lies on a GPU, or may: as on the H200
-      return give(int((!has_current() && !is_of_host) || range->sync_memops.value_or(is_managed)));
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: {
+      // Without a context, and before it is first set: 1 of what lies on a GPU, or may. As on the H200.
+      const bool is_unset = !has_current() && !sync_memops_was_set;
+      return give(int(range->sync_memops.value_or(is_unset ? !is_of_host : is_managed)));
+    }
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return give(range->id);
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return give(range->block_id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(int(is_managed));
@@ -226,6 +232,7 @@ void set_pointer_attribute(const void* value, CUpointer_attribute attribute, uin
           "cuCtxSetFlags(CU_CTX_SYNC_MEMOPS)");
   require(attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, "only SYNC_MEMOPS is set");
   memory::set_sync_memops(address, *static_cast<const unsigned*>(value));
+  sync_memops_was_set = true;
 }
 
 // Whose managed memory it is says when the host may touch it, which is always here: looked at, and nothing changes.

@@ -116,6 +116,43 @@ SECTION("a source that is read during the call") {
     say("it gave", at(0));
   }
 }
+SECTION("large batches from and to pageable memory, behind a kernel") {
+  begin();
+  constexpr size_t most = 16 * MiB;
+  int* word;
+  char* large;
+  CHECK(cudaMallocHost(&word, sizeof *word));
+  CHECK(cudaMalloc(&large, most));
+  std::vector<char> host(most);
+  const auto ask = [&](const std::string& what, size_t size, int order, bool up) {
+    std::fill(host.begin(), host.end(), 5);
+    CHECK(cudaMemset(large, 6, most));
+    CHECK(cudaDeviceSynchronize());
+    *word = 0;
+    wait_for<<<1, 1, 0, stream>>>(word), CHECK(cudaGetLastError());
+    cudaError_t answer;
+    const bool waits = waits_for(static_cast<volatile int*>(word), [&] {
+      void* to = up ? large : host.data();
+      const void* from = up ? host.data() : large;
+      cudaMemcpyAttributes attributes = ordered(order);
+      size_t first = 0;
+      answer = cudaMemcpyBatchAsync(&to, &from, &size, 1, &attributes, &first, 1, stream);
+      if (up) std::fill(host.begin(), host.end(), 9);  // read before, or after?
+    });
+    CHECK(cudaDeviceSynchronize());
+    if (up) CHECK(cudaMemcpy(host.data(), large, size, cudaMemcpyDeviceToHost));
+    say(what + ", " + std::to_string(size >> 10) + " KiB, order " + std::to_string(order),
+        std::string(check::name(answer)) + ", waits: " + yes(waits) + ", gave " + std::to_string(int(host[0])) + " " +
+            std::to_string(int(host[size - 1])));
+  };
+  for (const size_t kib : {1, 32, 64, 65, 128, 512, 1024, 16384}) {
+    const size_t size = kib << 10;
+    for (const int order : {1, 2, 3}) {
+      ask("from pageable memory", size, order, true);
+      ask("to pageable memory", size, order, false);
+    }
+  }
+}
 SECTION("batches in a capture") {
   begin();
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));

@@ -121,6 +121,22 @@ SECTION("SYNC_MEMOPS without a context, and of memory that comes after") {
   CHECK(cuCtxSetCurrent(nullptr));
   say("without a context", cuPointerSetAttribute(&one, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, next));
 }
+SECTION("SYNC_MEMOPS set, and asked for without a context") {
+  begin();
+  CUcontext context;
+  CHECK(cuCtxGetCurrent(&context));
+  for (const auto& [name, address] : kinds()) {
+    std::string answers;
+    for (const unsigned value : {0u, 1u, 0u}) {
+      answers +=
+          std::to_string(value) + " " + brief(cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+      CHECK(cuCtxSetCurrent(nullptr));
+      answers += ", then " + got(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address) + "; ";
+      CHECK(cuCtxSetCurrent(context));
+    }
+    say(name, answers);
+  }
+}
 
 // --- Lists ----------------------------------------------------------------------------------------------------------
 
