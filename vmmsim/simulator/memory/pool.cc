@@ -286,7 +286,7 @@ unsigned Pool::handle_types() const {
   return record_ == invalid_index ? 0 : ledger().record[record_].handle_types;
 }
 
-int Pool::export_fd(CUmemAllocationHandleType type) const {
+int Pool::export_fd(CUmemAllocationHandleType type) {
   const auto guard = lock_process();
   const bool is_one = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == CU_MEM_HANDLE_TYPE_FABRIC;
   if (!is_one || record_ == invalid_index || !(ledger().record[record_].handle_types & type))
@@ -296,6 +296,7 @@ int Pool::export_fd(CUmemAllocationHandleType type) const {
     refuse(CUDA_ERROR_NOT_SUPPORTED, "fabric handles of memory pools are not simulated");
   }
   const int fd = export_record(record_);
+  was_exported_ = true;
   fcntl(fd, F_SETFD, 0);  // a program that this one executes gets it, as on the H200
   process().exported[fd] = maker();
   return fd;
@@ -305,6 +306,7 @@ CUmemPoolPtrExportData Pool::export_block(uint64_t block) const {
   const auto guard = lock_process();
   if (record_ == invalid_index)
     refuse("the block's pool was made for this process alone: cuMemPoolCreate needs handleTypes");
+  if (!was_exported_) refuse("the block's pool was not exported yet: cuMemPoolExportToShareableHandle comes first");
   const SharedBlock contents = {block_magic, ledger().token, ledger().record[record_].key, block - first_,
                                 process().allocations.at(block).size};
   CUmemPoolPtrExportData exported = {};

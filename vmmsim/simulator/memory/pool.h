@@ -39,7 +39,7 @@ class Pool {
   uint64_t allocate(uint64_t size, const void* stream, Owner = {}, const MayHave& settled = when_reached,
                     const MayHave& followed = nullptr);
   void free(uint64_t block, const void* stream, Reached, uint64_t time = 0);  // without `stream` it is everybody's
-  int export_fd(CUmemAllocationHandleType) const;
+  int export_fd(CUmemAllocationHandleType);
   unsigned handle_types() const;
   CUmemPoolPtrExportData export_block(uint64_t block) const;
   uint64_t import_block(const CUmemPoolPtrExportData&, Owner);
@@ -77,6 +77,7 @@ class Pool {
   void unmap_unit(uint64_t address) REQUIRES(process_lock);
   void give_back(uint64_t bytes) REQUIRES(process_lock);
 
+  bool was_exported_ = false;
   CUdevice device_ = -1;  // none
   std::optional<OnHost> on_host_;
   bool is_imported_ = false;

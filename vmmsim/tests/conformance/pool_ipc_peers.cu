@@ -205,6 +205,22 @@ SECTION("exports") {
   ask("export of a freed block", [&] { return cudaMemPoolExportPointer(&data, block); });
 }
 
+SECTION("exports of blocks before and after their pool's") {
+  CHECK(cudaSetDevice(0));
+  const Pool shared = make_pool(0, fd_type);
+  Data data;
+  for (const size_t size : {512, 1 << 20}) {
+    void* const block = allocate(shared, size);
+    ask("before the pool", [&] { return cudaMemPoolExportPointer(&data, block); });
+    int fd = -1;
+    CHECK(cudaMemPoolExportToShareableHandle(&fd, shared, fd_type, 0));
+    ask("after it", [&] { return cudaMemPoolExportPointer(&data, block); });
+    ask("made after it", [&] { return cudaMemPoolExportPointer(&data, allocate(shared, 4096)); });
+    close(fd);
+    ask("when the descriptor is closed", [&] { return cudaMemPoolExportPointer(&data, block); });
+  }
+}
+
 SECTION("imports") {
   section("imports in the process that made the pool, and wrong ones");
   CHECK(cudaSetDevice(0));
