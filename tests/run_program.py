@@ -2,7 +2,8 @@
 """Runs programs and says whether they did what they should. It needs no pytest: it also runs where a user has none.
 
     run_program.py run PROGRAM EXPECTED      on the real GPUs: it works, and prints what was recorded; or skips
-    run_program.py sanitizer PROGRAM         the same under compute-sanitizer: no bad access, no leaked memory
+    run_program.py sanitizer PROGRAM         the same under compute-sanitizer: no bad access, no leaked memory of
+                                             cudaMalloc (that of cuMemCreate the sanitizer doesn't see)
     run_program.py on_gpus PROGRAM           on the real GPUs: a test's own program, which prints what it likes
     run_program.py skips REASON PROGRAM...   each skips here, for this reason
     run_program.py simulated EXPECTED VMMSIM PROGRAM GPUS
