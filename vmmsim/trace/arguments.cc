@@ -78,6 +78,16 @@ Json json(const CUmulticastObjectProp& all) {
       {{"numDevices", all.numDevices}, {"size", all.size}, {"handleTypes", all.handleTypes}, {"flags", all.flags}})};
 }
 
+Json json(const CUlaunchConfig& all) {
+  const auto extent = [](auto x, auto y, auto z) {
+    return Json{list({std::to_string(x), std::to_string(y), std::to_string(z)})};
+  };
+  return {object({{"gridDim", extent(all.gridDimX, all.gridDimY, all.gridDimZ)},
+                  {"blockDim", extent(all.blockDimX, all.blockDimY, all.blockDimZ)},
+                  {"sharedMemBytes", all.sharedMemBytes},
+                  {"hStream", json(reinterpret_cast<uint64_t>(all.hStream))}})};
+}
+
 Json json(const KernelNames& names) {
   std::vector<std::string> all;
   for (const std::string& name : names.mangled) all.push_back(demangled(name));
@@ -137,6 +147,7 @@ Json json(const Argument& argument, NameOfKernel name_of_kernel) {
     case Argument::out_properties: return at<CUmemAllocationProp>(argument.value);
     case Argument::location: return at<CUmemLocation>(argument.value);
     case Argument::team: return at<CUmulticastObjectProp>(argument.value);
+    case Argument::launch: return at<CUlaunchConfig>(argument.value);
     case Argument::out_number: return number_at<uint64_t>(argument.value);
     case Argument::out_int: return number_at<int32_t>(argument.value);
     case Argument::out_address: return at<uint64_t>(argument.value);

@@ -24,6 +24,7 @@ struct Argument {
     properties,   // CUmemAllocationProp
     location,     // CUmemLocation
     team,         // CUmulticastObjectProp
+    launch,       // CUlaunchConfig
     descriptors,  // CUmemAccessDesc[]; how many says the argument that follows
     // Read after the call:
     out_number,      // 64 bits
@@ -61,6 +62,8 @@ template <class T> Argument argument(const T& value) {
     else if constexpr (std::is_same_v<T, const CUmemLocation*>) return {Argument::location, bits};
     else if constexpr (std::is_same_v<T, const CUmemAccessDesc*>) return {Argument::descriptors, bits};
     else if constexpr (std::is_same_v<T, const CUmulticastObjectProp*>) return {Argument::team, bits};
+    else if constexpr (std::is_same_v<T, const CUlaunchConfig*> || requires { value->dynamicSmemBytes; })
+      return {Argument::launch, bits};  // the runtime's cudaLaunchConfig_t lies like the driver's
     else if constexpr (std::is_const_v<Target> || std::is_void_v<Target> || std::is_function_v<Target> ||
                        std::is_class_v<Target>)
       return {Argument::pointer, bits};
