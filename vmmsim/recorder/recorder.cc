@@ -71,6 +71,7 @@ struct State {
   std::map<std::string, uint64_t> calls;                 // how many of each name there were
   std::unordered_map<std::string, std::string> kernels;  // the names of those that were launched
   std::map<pid_t, Waiting> waiting;                      // by thread
+  std::atomic<void (*)()> flush = nullptr;
   uint64_t lines = 0;
 };
 State& state() {
@@ -153,7 +154,10 @@ void watch_waits() {
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's threads
   try {
     std::thread([] {
-      for (; state().records; std::this_thread::sleep_for(std::chrono::microseconds(long_wait / 4))) tell_waits();
+      for (; state().records; std::this_thread::sleep_for(std::chrono::microseconds(long_wait / 4))) {
+        tell_waits();
+        if (void (*const flush)() = state().flush) flush();
+      }
     }).detach();
   } catch (const std::system_error&) {
   }  // no thread may be made: what waits is not told
@@ -202,6 +206,7 @@ void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUp
   lines += trace::text_of({.number = ++all.lines,
                            .time = ended,
                            .began = began,
+                           .correlation = recorded.may_give_work() ? data.correlationId : 0,
                            .call = name.c_str(),
                            .nth = its.nth ? its.nth : ++all.calls[name],
                            .callers = callers.c_str(),
@@ -266,6 +271,20 @@ bool open(const char* path) {
   all.records = true;
   watch_waits();
   return true;
+}
+
+void flush_now_and_then(void (*flush)()) { state().flush = flush; }
+
+void write_executed(const std::vector<std::string>& work) {
+  State& all = state();
+  const std::string arguments = trace::object({{"work", trace::Json{trace::list(work)}}});
+  const std::lock_guard held(all.lock);
+  if (!all.records) return;
+  write_lines(trace::text_of({.number = ++all.lines,
+                              .call = "executed",
+                              .nth = ++all.calls["executed"],
+                              .arguments = arguments.c_str(),
+                              .thread = getpid()}));
 }
 
 void CUPTIAPI on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {

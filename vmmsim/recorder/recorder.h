@@ -5,6 +5,7 @@
 #include <cupti.h>
 
 #include <string>
+#include <vector>
 
 namespace recorder {
 
@@ -12,6 +13,10 @@ namespace recorder {
 bool open(const char* path);
 
 void log(const std::string& what);  // on stderr, in one piece
+
+// Called a few times a second, by a thread that is not the program's.
+void flush_now_and_then(void (*flush)());
+void write_executed(const std::vector<std::string>& work);  // a line of what GPUs have done: objects of JSON
 
 // For CUPTI: of each call that is recorded, and of all of the runtime's, for what these call is not the program's.
 void CUPTIAPI on_call(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void* data);

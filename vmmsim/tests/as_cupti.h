@@ -24,6 +24,8 @@ inline void tell(CUpti_CallbackDomain domain, CUpti_CallbackId id, CUpti_Callbac
   if (errno != 42) std::printf("errno has become %d\n", errno);
 }
 
+inline uint32_t correlation = 0;  // of the last call that has begun
+
 template <class Parameters, class Work>
 auto call_data(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* name, const char* kernel,
                Parameters parameters, const Work& work) {
@@ -31,6 +33,7 @@ auto call_data(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char* nam
   data.functionName = name;
   data.functionParams = &parameters;
   data.symbolName = kernel;
+  data.correlationId = ++correlation;
   tell(domain, id, data, nullptr);
   auto result = work();
   tell(domain, id, data, &result);

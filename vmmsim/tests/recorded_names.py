@@ -10,6 +10,7 @@ NEWER = "waits", "joins"
 
 def recorded_names(always=True):
     calls = re.findall(
-        r"(?:DRIVER|RUNTIME)\w*\(\s*(asks|gives|takes|waits|joins),\s*(\w+?)(?:_v\d+)?[,)]", TABLE.read_text()
+        r"(?:DRIVER|RUNTIME)\w*\(\s*(asks|gives|takes|works|waits|joins),\s*(\w+?)(?:_v\d+)?[,)]", TABLE.read_text()
     )
-    return {name for kind, name in calls if not (always and (kind in NEWER or "Capture" in name))}
+    newer = {name for kind, name in calls if kind in NEWER or re.search("Capture|Mem(cpy|set)", name)}
+    return {name for _, name in calls} - (newer if always else set())

@@ -263,6 +263,10 @@ static void graphs() {
   RUNTIME(cudaEventRecord, _v3020, event, stream);
   RUNTIME(cudaStreamWaitEvent, _v3020, other, event, 0);
   launch(other);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = config.blockDim = dim3(1);
+  config.stream = other;
+  RUNTIME_AS(cudaLaunchKernelExC, _v11060, "_Z5touchPi", &config, kernel, arguments);
   DRIVER(cuEventRecord, event, other);
   DRIVER(cuStreamWaitEvent, stream, event, 0);
   RUNTIME(cudaStreamEndCapture, _v10000, stream, &graph);
@@ -291,6 +295,32 @@ static void graphs() {
   cudaFree(data);
 }
 
+static void copies(CUcontext own) {
+  void *data = nullptr, *more = nullptr;
+  cudaMalloc(&data, 4096);
+  cudaMalloc(&more, 4096);
+  const CUdeviceptr from = reinterpret_cast<CUdeviceptr>(data), to = reinterpret_cast<CUdeviceptr>(more);
+  char own_bytes[64] = {};
+  DRIVER(cuMemsetD8_v2, from, 1, 4096);
+  DRIVER(cuMemsetD8Async, from, 2, 4096, nullptr);
+  DRIVER(cuMemsetD32_v2, from, 3, 1024);
+  DRIVER(cuMemsetD32Async, from, 4, 1024, nullptr);
+  DRIVER(cuMemcpyDtoD_v2, to, from, 4096);
+  DRIVER(cuMemcpyDtoDAsync_v2, to, from, 4096, nullptr);
+  DRIVER(cuMemcpyHtoDAsync_v2, to, own_bytes, sizeof own_bytes, nullptr);
+  DRIVER(cuMemcpyDtoHAsync_v2, own_bytes, to, sizeof own_bytes, nullptr);
+  DRIVER(cuMemcpy, to, from, 4096);
+  DRIVER(cuMemcpyAsync, to, from, 4096, nullptr);
+  DRIVER(cuMemcpyPeerAsync, to, own, from, own, 4096, nullptr);
+  RUNTIME(cudaMemset, _v3020, data, 5, 4096);
+  RUNTIME(cudaMemsetAsync, _v3020, data, 6, 4096, nullptr);
+  RUNTIME(cudaMemcpyAsync, _v3020, more, data, 4096, cudaMemcpyDeviceToDevice, nullptr);
+  RUNTIME(cudaMemcpyPeer, _v4000, more, 0, data, 0, 4096);
+  RUNTIME(cudaMemcpyPeerAsync, _v4000, more, 0, data, 0, 4096, nullptr);
+  cudaFree(data);
+  cudaFree(more);
+}
+
 // Waits for ever for a GPU, as far as the recorder is told.
 static void hang() {
   call_data(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020, "cudaDeviceSynchronize",
@@ -304,8 +334,8 @@ static void hang() {
 static void nested() {
   void* memory = nullptr;
   CUdeviceptr inner = 0;
-  call_data(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020, "cudaMemcpyAsync", nullptr,
-            cudaMemcpyAsync_v3020_params{}, [&] {
+  call_data(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy2D_v3020, "cudaMemcpy2D", nullptr,
+            cudaMemcpy2D_v3020_params{}, [&] {
               return call_data(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2, "cuMemAlloc_v2",
                                nullptr, cuMemAlloc_v2_params{&inner, 64}, [] { return CUDA_SUCCESS; });
             });
@@ -408,7 +438,7 @@ int main(int, char** arguments) {
   if (!recorder::open(std::getenv("VMM_RECORD"))) return 1;
   subscriber = recorder::on_call;
   const CUcontext other = begin(1);
-  begin(0);
+  const CUcontext own = begin(0);
   if (what == "calls") {
     virtual_memory();
     ordinary_memory(other);
@@ -416,6 +446,7 @@ int main(int, char** arguments) {
     pools();
     launches("_Z5touchPi");
     graphs();
+    copies(own);
     nested();
     wait(nullptr);
   } else if (what == "multicast") {

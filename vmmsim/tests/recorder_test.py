@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import threading
 import time
 
@@ -19,7 +20,7 @@ import pytest
 from vmmsim.built import BUILT
 from vmmsim.tests.recorded_names import recorded_names
 from vmmsim.trace import captures
-from vmmsim.trace.line import KEYS
+from vmmsim.trace.line import EXTRA, KEYS
 from vmmsim.trace.recording import Recording
 from vmmsim.view.frames import steps
 
@@ -85,7 +86,7 @@ def test_the_lines_are_those_of_the_simulator(what, tmp_path):
     traced = [line for line in traced if line["call"] in names and line["pid"] in pids]
     expected = iter(traced)
     for line in lines:
-        assert [key for key in line if key not in ("began", "version")] == list(KEYS)
+        assert [key for key in line if key not in EXTRA] == list(KEYS)
         assert line["time"] - 1e6 < line["began"] <= line["time"]
         this = next((it for it in expected if it["call"] == line["call"]), None)
         assert this, f"the simulator traces no such call here: {line}"
@@ -97,10 +98,10 @@ def test_the_lines_are_those_of_the_simulator(what, tmp_path):
     for times in ([line["time"] for line in these] for these in (lines, traced)):
         assert times == sorted(times)
         assert 0 < times[-1] - times[0] < 60e6
-    if what == "calls":  # of three launches in streams two are captured, and one comes after that
-        captured = captures.captured(lines)
-        streams = [number in captured for number, line in enumerate(lines, 1) if line["call"] == "cudaLaunchKernel"]
-        assert streams[-3:] == [True, True, False]
+    if what == "calls":  # of four launches in streams three are captured, and one comes after that
+        captured, launch = captures.captured(lines), re.compile("cudaLaunchKernel(ExC)?")
+        streams = [number in captured for number, line in enumerate(lines, 1) if launch.fullmatch(line["call"])]
+        assert streams[-4:] == [True, True, True, False]
         assert "cudaEventRecord" not in {line["call"] for line in lines[: min(captured) - 1]}
     orders = [change["order"] for line in lines for change in line["changes"]]
     assert orders == sorted(set(orders))
@@ -234,3 +235,62 @@ def test_a_programs_path_comes_back_byte_for_byte(name, tmp_path):
     module = lines_of(tmp_path / "recording")[0]
     assert os.fsencode(module["path"]) == program
     assert os.fsencode(module["module"]) == name
+
+
+# Its driver is the simulator's, and tells of activities as NVIDIA's does.
+LAUNCHES = """
+import ctypes, os, sys
+cuda = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+FILL = b'''.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry fill(.param .u64 to) {
+  .reg .b64 %to;
+  ld.param.u64 %to, [to];
+  st.global.u32 [%to], 7;
+  ret;
+}'''
+context, module, fill, to = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+assert not cuda.cuCtxSetCurrent(context) and not cuda.cuMemAlloc_v2(ctypes.byref(to), ctypes.c_size_t(1 << 20))
+assert not cuda.cuModuleLoadData(ctypes.byref(module), FILL)
+assert not cuda.cuModuleGetFunction(ctypes.byref(fill), module, b"fill")
+parameters = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.pointer(to), ctypes.c_void_p))
+assert not cuda.cuMemsetD8_v2(to, 1, ctypes.c_size_t(1 << 20))
+assert not cuda.cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, None, parameters, None)
+if not os.fork():
+    sys.exit()  # a child has no work of its own to tell of
+os.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        ({}, ""),
+        ({"VMM_RECORD_DURATIONS": "0"}, ""),
+        ({"VMM_RECORD_DURATIONS": "1"}, ""),
+        ({"VMM_RECORD_DURATIONS": "1", "CUPTI_VERSION": "140000"}, "CUPTI's version 140000 is not known: how long"),
+        ({"VMM_RECORD_DURATIONS": "1", "CUPTI_REFUSES": "1"}, "CUPTI does not tell how long kernels and copies took: "),
+    ],
+    ids=["unasked", "off", "on", "unknown version", "refused"],
+)
+def test_how_long_gpus_worked_is_told_if_it_is_asked_for(environment, told, tmp_path):
+    file = tmp_path / "recording"
+    environment |= {"CUDA_INJECTION64_PATH": BUILT["recorder"], "VMM_RECORD": str(file)}
+    command = [VMMSIM, "--gpus", "1", sys.executable, "-c", LAUNCHES, BUILT["recorded_driver"]]
+    options = {"capture_output": True, "text": True, "timeout": 60}
+    done = subprocess.run(command, env=os.environ | environment, **options)
+    assert (done.returncode, told in done.stderr) == (0, True), done.stderr
+    raw, recording = calls_of(file), Recording.read(file)
+    work = [work for line in raw if line["call"] == "executed" for work in line["arguments"]["work"]]
+    assert all(line["correlation"] > 0 for line in recording.lines)
+    words = [step.words.partition("On GPU")[2] for step in steps(recording)]
+    if "1" not in environment.get("VMM_RECORD_DURATIONS", "") or told:
+        assert (work, words) == ([], ["", ""])
+        return
+    assert words == [" 0 the memset took 1 µs, 1049 GB/s.", " 0 the kernel took 12.3 µs."]
+    assert len(work) == 2, "a child tells of the same work"
+    times = {its["kind"]: its for its in work}
+    for line, kind in zip(recording.lines, ("memset", "kernel"), strict=True):
+        assert line["began"] <= times[kind]["end"] / 1000 < line["time"] + 1e6, "another clock"

@@ -107,6 +107,9 @@ class Writer:
             }
         )
 
+    def executed(self, *work, **other):
+        self.call("executed", {"work": [*work]}, result="", **{"callers": ["unknown"], "device": -1, **other})
+
     def reserve(self, address, size, **other):
         change = {"kind": "reserve", "address": hex(address), "size": size}
         arguments = {"ptr": "0x1", "size": size, "alignment": 0, "addr": "0x0", "flags": "0x0"}

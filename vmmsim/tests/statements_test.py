@@ -8,6 +8,7 @@ import re
 from vmmsim.tests.sample import BASE, MIB, Writer, held_in_each
 from vmmsim.view import records
 from vmmsim.view.compare import differences
+from vmmsim.view.durations import duration_text, of_gpus
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.overview import matters
 
@@ -49,6 +50,51 @@ def test_what_a_process_held_that_vanishes_is_gone():
     packed = found.lives.packed()
     for kind in "reservations", "mappings", "handles", "blocks", "descriptors":
         assert all(record.died for record in packed[kind]), kind
+
+
+def work_of(correlation, kind, begin, took, **more):
+    """What GPU 0 did, in microseconds."""
+    times = {"start": begin * 1000, "end": (begin + took) * 1000}
+    return {"correlation": correlation, "kind": kind, "device": 0, **times, **more}
+
+
+def test_how_long_a_gpu_worked_is_told_at_the_call_that_gave_the_work():
+    writer = Writer()
+    writer.executed(work_of(1, "copy", 1003, 100, bytes=10**6))  # before the line of the call, which waited for it
+    writer.call("cudaMemcpy", {"count": 10**6}, time=1110, began=1000, correlation=1)
+    writer.call("cudaLaunchKernel", {"func": "fill"}, time=1120, began=1115, correlation=2)
+    writer.call("cudaGraphLaunch", {}, time=1130, began=1125, correlation=3)
+    writer.call("cudaLaunchKernel", {"func": "fill"}, time=1140, began=1135, correlation=4)
+    names = ["fill(int*)", "void add<int>(int*)", "sum(int*)", "copy(int*)"]
+    of_graph = [work_of(3, "kernel", 1200 + 10 * i, i + 1, name=name) for i, name in enumerate(["last(int*)", *names])]
+    bad = [work_of(2, "dance", 1, 1), work_of(2, "kernel", 2, -1), work_of("2", "kernel", 1, 1), 7, {}]
+    writer.executed(work_of(2, "kernel", 1150, 12), *of_graph[:2], *bad)
+    writer.executed(
+        *of_graph[2:],
+        work_of(3, "memset", 1300, 1),
+        work_of(3, "copy", 1200, 150),
+        work_of(99, "kernel", 1, 1),
+        time=5000,
+    )
+    writer.executed(work_of(4, "kernel", 1, 1), pid=2)  # another process's
+    recording = writer.recording()
+    found = steps(recording)
+    assert [step.words.partition("On GPU")[2] for step in found] == [
+        " 0 the copy took 100 µs, 10 GB/s.",
+        " 0 the kernel took 12 µs.",
+        " 0 5 kernels, 1 copy and 1 memset took 150 µs from the first to the last: "
+        "copy 5 µs, sum 4 µs, add 3 µs and 2 others.",
+        "",
+    ]
+    assert of_gpus(recording) == [(0, [(1, -107, -7), (2, 40, 52), (3, 90, 240)])]
+    of_simulator = Writer()
+    of_simulator.allocate(0x1000, MIB)
+    assert of_gpus(of_simulator.recording()) == []
+
+
+def test_durations_have_three_digits():
+    texts = [duration_text(time) for time in (0, 999, 1000, 12_345, 999_400, 1_500_000, 60 * 10**9, 3600 * 10**9)]
+    assert texts == ["0 ns", "999 ns", "1 µs", "12.3 µs", "999 µs", "1.5 ms", "60 s", "3600 s"]
 
 
 def test_of_a_peak_the_first_step_is_told():

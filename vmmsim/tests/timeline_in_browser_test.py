@@ -210,6 +210,27 @@ class TestTimeline(ViewTest):
         self.at("", self.page_of(waits.recording(), "waits")[0])
         assert number.inner_text() == "step 1 of 1 at 0 µs, had waited 1 s"
 
+    def test_when_a_gpu_worked_is_seen(self):
+        """Only of a recording that tells: here a kernel began 100 µs after its launch, and took 300."""
+        writer = sample.timed(10, 100)
+        writer.lines[2] |= {"call": "cudaLaunchKernel", "correlation": 9, "changes": []}
+        begin = (writer.lines[2]["time"] + 100) * 1000
+        writer.executed({"correlation": 9, "kind": "kernel", "device": 1, "start": begin, "end": begin + 300_000})
+        row, caption = self.page.locator(".vmm-events").filter(has_text="busy"), self.page.locator(".vmm-caption")
+        self.at("#step=3", self.page_of(writer.recording(), "busy")[0])
+        assert caption.inner_text().endswith("On GPU 1 the kernel took 300 µs.")
+        assert row.locator("> span").inner_text() == "GPU 1 busy"
+        assert row.locator("path").get_attribute("d") == "M2 3h1v4h-1z", "the call that gave the work"
+        self.page.keyboard.press("t")
+        from_to = [1500 * time / 801 for time in (300, 600)]
+        path = row.locator("path").get_attribute("d")
+        assert path == "M{0} 3h{1}v4h-{1}z".format(int(from_to[0]), int(from_to[1]) - int(from_to[0]) + 1)
+        self.page.mouse.move(*self.place(450 / 801))
+        tip = self.page.locator(".vmm-timeline .vmm-tip").inner_text()
+        assert "GPU 1 works for step 3, cudaLaunchKernel; " in tip
+        self.at("#step=3", self.file)
+        assert row.count() == 0
+
     def test_holes_are_seen_since_when(self):
         writer = sample.Writer()
         writer.reserve(sample.BASE, 64 * MIB)

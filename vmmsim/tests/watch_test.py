@@ -373,6 +373,7 @@ sys.exit(f"{len(os.read(heard, 100))} times")
             (["--machine", "none", program], "there is no machine 'none'; there are "),
             (["--machine", "./none", program], "there is no file ./none"),
             (["--real", "--gpus", "1", program], "--gpus is of simulated GPUs"),
+            (["--durations", program], "--durations are of real GPUs: give --real too"),
             (["--record", "x", "--output", "y", program], "--record only records"),
             (["--record", "x", "--open", program], "--record only records"),
             (["--record", "x", "--snapshot", "y", program], "--snapshot goes with a view"),
@@ -420,10 +421,11 @@ sys.exit(f"{len(os.read(heard, 100))} times")
         # It goes elsewhere first, as a program may.
         script = 'cd / && test "$CUDA_INJECTION64_PATH" -ef /bin/sh && cat "$OLDPWD/calls" >> "$VMM_RECORD"; exit 5'
         self.driver(2)
-        self.view("--real", "--record", "real.jsonl", "sh", "-c", script, status=5)
+        script = 'test "$VMM_RECORD_DURATIONS" = 1 && ' + script
+        self.view("--real", "--durations", "--record", "real.jsonl", "sh", "-c", script, status=5)
         about = json.loads((self.place / "real.jsonl").read_text().splitlines()[-1])["about"]
         assert re.search(r"^2 NVIDIA H200(, driver [\d.]+)?$", about["where"])
         assert (about["gpus"], about["status"]) == (2, 5)
-        script = 'cat calls >> "$VMM_RECORD"; kill -SEGV $$'
+        script = 'test "$VMM_RECORD_DURATIONS" = 0 && cat calls >> "$VMM_RECORD"; kill -SEGV $$'
         done = self.view("--real", "sh", "-c", script, status=139)
         assert "view: sh was ended by SIGSEGV\nview: 2 calls of CUDA: open sh.html" in done.err

@@ -28,16 +28,20 @@ uint64_t microseconds() {
 size_t write_line(const Line& line, char* room, size_t size) {
   const pid_t process = line.process ? line.process : getpid();
   const pid_t thread = line.thread ? line.thread : line.process ? line.process : pid_t(syscall(SYS_gettid));
-  char began[40] = "";
-  if (line.began) std::snprintf(began, sizeof began, "\"began\":%llu,", static_cast<unsigned long long>(line.began));
+  const auto member = [](char (&text)[48], const char* name, unsigned long long value) {
+    if (value) std::snprintf(text, sizeof text, "\"%s\":%llu,", name, value);
+  };
+  char began[48] = "", correlation[48] = "";
+  member(began, "began", line.began);
+  member(correlation, "correlation", line.correlation);
   const int whole = std::snprintf(
       room, size,
-      R"({"pid":%d,"thread":%d,"number":%llu,"time":%llu,%s"call":"%s","nth":%llu,"callers":%s,"device":%d,)"
+      R"({"pid":%d,"thread":%d,"number":%llu,"time":%llu,%s%s"call":"%s","nth":%llu,"callers":%s,"device":%d,)"
       R"("arguments":%s,"result":"%s","outputs":%s,"changes":%s,"explanation":%s%s%s%s%s})"
       "\n",
       process, thread, static_cast<unsigned long long>(line.number), static_cast<unsigned long long>(line.time), began,
-      line.call, static_cast<unsigned long long>(line.nth), line.callers, line.device, line.arguments, line.result,
-      line.outputs, line.changes, line.explanation, *line.fault ? ",\"fault\":" : "", line.fault,
+      correlation, line.call, static_cast<unsigned long long>(line.nth), line.callers, line.device, line.arguments,
+      line.result, line.outputs, line.changes, line.explanation, *line.fault ? ",\"fault\":" : "", line.fault,
       line.number > 1 ? "" : ",\"version\":", line.number > 1 ? "" : version);
   return static_cast<size_t>(whole);
 }

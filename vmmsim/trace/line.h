@@ -38,7 +38,8 @@ uint64_t microseconds();  // of the clock that all processes of a host share, an
 struct Line {
   uint64_t number;
   uint64_t time = microseconds();
-  uint64_t began = 0;  // 0: not known
+  uint64_t began = 0;        // 0: not known
+  uint64_t correlation = 0;  // CUPTI's, of a call that may give a GPU work; 0: none
   const char* call;
   uint64_t nth;
   const char* callers = R"(["unknown"])";

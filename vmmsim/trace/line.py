@@ -7,12 +7,12 @@ import re
 
 SCHEMA = json.loads((pathlib.Path(__file__).parent / "schema.json").read_text())
 TYPES = {"integer": int, "string": str, "array": list, "object": dict}
-EXTRA = "began", "fault", "version"  # of some lines
+EXTRA = "began", "correlation", "fault", "version"  # of some lines
 KEYS = {key: TYPES[its["type"]] for key, its in SCHEMA["properties"].items() if key not in EXTRA}  # in their order
 MAY_LACK = KEYS.keys() - set(SCHEMA["required"])  # as older recordings do
 VERSION = SCHEMA["properties"]["version"]["maximum"]
 ENDS = "exit", "vanished"  # of processes
-NO_CALLS = *ENDS, "begin", "close", "gone", "send", "sleep", "unordered", "wait"  # lines that tell of no call of CUDA's
+NO_CALLS = *ENDS, "begin", "close", "executed", "gone", "send", "sleep", "unordered", "wait"  # lines of no call
 SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of NO_CALLS
 # The members of each kind of change: may be null ("?"), may be missing ("*").
 CHANGES = {
@@ -70,8 +70,9 @@ def validate_call(line: dict) -> str:
         value = line.get(key, kind())
         if not isinstance(value, kind) or isinstance(value, bool):
             return f"{key} as {IN_WORDS[kind]}"
-    if type(line.get("began", 0)) is not int:
-        return "began as a number"
+    for key in "began", "correlation":
+        if type(line.get(key, 0)) is not int:
+            return f"{key} as a number"
     if not is_version(line.get("version", 1)):
         return "the version as a number from 1"
     if not all(isinstance(caller, str) for caller in line["callers"]):

@@ -40,6 +40,7 @@ SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\udc80-\udcff]")
 BYTE = re.compile("[\udc80-\udcff]")  # that is not UTF-8, as surrogateescape has it
 BEGIN = r'\{"(?:pid|module|about)":'
 PART = re.compile(rf'{BEGIN}|\{{(?:"[a-z]*"?:?)?(?={BEGIN})')  # the beginning of a line, perhaps before another's
+KINDS_OF_WORK = "kernel", "copy", "memset"
 OF_ABOUT = {"command": list, "where": str, "gpus": int, "status": int, "places": dict, "sources": dict}
 
 
@@ -76,7 +77,22 @@ class Recording:
         recording.is_cut |= bool(recording.about.get("is_cut"))
         recording.join_ends_of_memory()
         recording.join_waits()
+        recording.join_work()
         return recording
+
+    def join_work(self) -> None:
+        """What GPUs did is told after the call that gave it to them, mostly: it joins that call, as `work`."""
+        calls: dict = {}  # by process and correlation, the last
+        early: dict = collections.defaultdict(list)
+        for line in self.lines:
+            if "correlation" in line:
+                key = line["pid"], line["correlation"]
+                calls[key], line["work"] = line, early.pop(key, [])
+            told = line["arguments"].get("work") if line["call"] == "executed" else None
+            for work in filter(is_work, told if isinstance(told, list) else ()):
+                key = line["pid"], work["correlation"]
+                (calls[key]["work"] if key in calls else early[key]).append(work)
+        self.lines = [line for line in self.lines if line["call"] != "executed"]
 
     def join_waits(self) -> None:
         """That a call waits is of interest only if it never ends."""
@@ -215,9 +231,11 @@ class Recording:
         """Of each call, microseconds since the first: never less than of the call before it. None: none has a time."""
         if not any("time" in line for line in self.lines):
             return None
-        known = list(itertools.accumulate((line.get("time", 0) for line in self.lines), max))
-        first = next((time for time in known if time), 0)
+        known, first = list(itertools.accumulate((line.get("time", 0) for line in self.lines), max)), self.first_time()
         return [max(0, time - first) for time in known]
+
+    def first_time(self) -> int:
+        return next((line["time"] for line in self.lines if line.get("time", 0) > 0), 0)
 
     def took(self) -> "list[int | None] | None":
         """Of each call, the microseconds from its beginning to its end. None: none tells when it began."""
@@ -257,6 +275,19 @@ class Recording:
 
     def source(self, name: str) -> str:
         return self.about.get("sources", {}).get(name, "")
+
+
+def is_work(work):
+    """Of a line `executed`."""
+    numbers = "correlation", "device", "start", "end"
+    return (
+        isinstance(work, dict)
+        and all(type(work.get(key)) is int and work[key] >= 0 for key in numbers)
+        and type(work.get("bytes", 0)) is int
+        and work.get("kind") in KINDS_OF_WORK
+        and isinstance(work.get("name", ""), str)
+        and work["start"] <= work["end"]
+    )
 
 
 def shortened(function, long=LONG_NAME):

@@ -17,7 +17,7 @@ from vmmsim.trace.line import ENDS
 from vmmsim.trace.line import number as in_number
 from vmmsim.trace.model import Machine
 from vmmsim.trace.recording import Recording
-from vmmsim.view import records
+from vmmsim.view import durations, records
 from vmmsim.view.brief import brief, told_apart
 from vmmsim.view.callers import Callers
 from vmmsim.view.lifetimes import Lifetimes
@@ -177,7 +177,8 @@ class Steps(list):
         whose = self.whose(line)
         wrong = "The recording contradicts itself or is not whole: it should be that"
         doubts = [f"{wrong} {doubt}." for doubt in dict.fromkeys(self.machine.doubts)]
-        return whose + " ".join(filter(None, [asked.words(), lacking(line), self.answered.get(number), *doubts]))
+        of_call = asked.words(), durations.in_words(line), lacking(line), self.answered.get(number)
+        return whose + " ".join(filter(None, [*of_call, *doubts]))
 
     def whose(self, line):
         """Process 2, thread 3: of what there are several."""

@@ -21,9 +21,10 @@ import zlib
 
 from vmmsim.trace.line import NO_CALLS
 from vmmsim.trace.recording import Recording
+from vmmsim.view.durations import of_gpus
 from vmmsim.view.engine import code_of, code_of_drawing
 from vmmsim.view.frames import Step, Steps, notes
-from vmmsim.view.overview import matters
+from vmmsim.view.overview import is_launch, matters
 from vmmsim.view.records import Lane
 from vmmsim.view.sizes import plural
 from vmmsim.view.style import style_of_pages
@@ -51,8 +52,8 @@ PAGE = """<!doctype html>
 </html>
 """
 NO_TIMES = "; the times are the simulator's, not a GPU's"
-NO_COPIES = "; copies are not recorded"  # by the recorder, which alone tells of modules
-NO_LATE_COPIES = "; asynchronous copies are not recorded"  # by one that tells how long a call took
+NO_COPIES = "; copies are not recorded"  # nor when a call began
+NO_LATE_COPIES = "; asynchronous copies are not recorded"  # by one whose launches have no correlation
 META = """<meta name="generator" content="vmmsim">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
 script-src 'sha256-{hash}'">"""
@@ -119,11 +120,20 @@ def about(recording):
     if count < len(recording.lines):
         calls = f"{plural(len(recording.lines), 'step')}, {count:,} of them calls{whose}"
     where = recording.about.get("where", "")
-    copies = NO_LATE_COPIES if recording.took() else NO_COPIES
-    more = copies * bool(recording.modules) + NO_TIMES * ("simulated" in where and bool(recording.times()))
+    more = without_copies(recording) + NO_TIMES * ("simulated" in where and bool(recording.times()))
     facts = ", ".join(filter(None, [where, calls + more]))
     command = " ".join(map(str, recording.about.get("command", []))) or "a recording"
     return f"<code>{html.escape(command)}</code>: {html.escape(facts)}."
+
+
+def without_copies(recording):
+    """What an older recorder has left out."""
+    if not recording.modules:  # it is no recorder's
+        return ""
+    if not recording.took():
+        return NO_COPIES
+    has_all = all("correlation" in line for line in recording.lines if is_launch(line))
+    return "" if has_all else NO_LATE_COPIES
 
 
 def name_of(recording):
@@ -143,6 +153,7 @@ def packed(recording, steps):
         "pieces": steps.overview.pieces,
         "times": recording.times(),
         "took": recording.took(),
+        "work": of_gpus(recording),
         "sources": {name: recording.source(name) for name in sorted(sources)},
         "columns": {**columns_of(steps, COLUMNS), "owner": [owners[step.owner] for step in steps]},
         "frames_of_code": list(steps.callers.numbers),

@@ -54,6 +54,8 @@ Change = record("step held", held=Held)
 ChangeOfFree = record("step held", held=Free)
 Lane = record("device changes", changes=[Change])
 FreeMemory = record("kind device changes", changes=[ChangeOfFree])  # device -1: of addresses
+Execution = record("step begin end")  # microseconds
+GpuWork = record("device executions", executions=[Execution])
 Frame = record("name where")
 Place = record("file line name")
 Fault = record("process address")
@@ -73,6 +75,7 @@ SHAPES = shape_of(
         "memory": [Memory],
         "lanes": [Lane],
         "pieces": [FreeMemory],
+        "work": [GpuWork],
         "frames_of_code": [Frame],
         "columns": {"place": [Place], "fault": [Fault], "named": [Named]},  # of the steps
         "torch": {"blocks": [TorchBlock], "ranges": [Range]},

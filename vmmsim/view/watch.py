@@ -79,6 +79,7 @@ def parser_of(the_tool, machines):
     simulated.add_argument("--machine", metavar="NAME", help="a name from below, or a file (default h200x8)")
     parser.add_argument("-C", metavar="DIRECTORY", dest="directory", help="paths are from there (default: from here)")
     parser.add_argument("--real", action="store_true", help="run on this machine's GPUs, recorded through CUPTI")
+    parser.add_argument("--durations", action="store_true", help="with --real: how long kernels and copies took, too")
     parser.add_argument("--record", metavar="FILE", help="only record, into this file")
     parser.add_argument("-o", "--output", metavar="FILE", help="the HTML file (default: PROGRAM.html, where you are)")
     parser.add_argument("--snapshot", metavar="FILE", help="PyTorch's own (_dump_snapshot) of the same run: its blocks")
@@ -107,6 +108,8 @@ def arguments(words, the_tool):
     given.of_machine = [name for name in OF_MACHINE if getattr(given, name) is not None]
     if given.real and given.of_machine:
         parser.error(f"--{given.of_machine[0]} is of simulated GPUs: leave it or --real out")
+    if given.durations and not given.real:
+        parser.error("--durations are of real GPUs: give --real too")
     if given.record is not None and (given.output is not None or given.open):
         parser.error(f"--record only records: draw it afterwards with {the_tool.name} FILE")
     if given.record is not None and given.snapshot is not None:
@@ -220,6 +223,7 @@ def run(given, file):
         gpus, where = given.gpus_here
         # A path that is good wherever the program goes before its first call.
         environment |= {"CUDA_INJECTION64_PATH": str(given.tool.recorder), "VMM_RECORD": os.path.abspath(file)}
+        environment["VMM_RECORD_DURATIONS"] = str(int(given.durations))
     else:
         gpus, where, words = simulated(given)
         command = [str(given.tool.launcher), *words, "--trace", str(file), *command]

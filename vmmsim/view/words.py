@@ -109,7 +109,7 @@ ALIKE = {  # calls that are told like another one; so are those whose names diff
     "cudaMalloc": r"cudaMalloc(Host|Async|Managed|FromPoolAsync)|cudaHostAlloc"
     r"|cuMem(Host)?Alloc(Host|Async|Managed|FromPoolAsync)?",
     "cudaFree": r"cu(da|Mem)Free(Host|Async)?",
-    "cudaMemcpy": r"cu(da)?Memcpy(HtoD|DtoH|DtoD)?(Async)?",
+    "cudaMemcpy": r"cu(da)?Memcpy(HtoD|DtoH|DtoD|Peer)?(Async)?",
     "cudaMemset": r"cu(da)?Memset(D8|D16|D32)?(Async)?",
     "cudaLaunchKernel": r"cu(da)?Launch(Cooperative)?Kernel(ExC?)?",
     "cuDeviceGetCount": "cudaGetDeviceCount",

@@ -28,7 +28,7 @@ class Timeline {
     this.slider = make("input", { type: "range", min: 1, max: last, "aria-label": "Step" });
     element.append(this.slider);
     this.rows = [...this.rows_of_memory(peaks), ...this.rows_of_pieces(),
-      ...element.dataset.of ? [] : this.rows_of_calls()];
+      ...element.dataset.of ? [] : [...this.rows_of_calls(), ...this.rows_of_work()]];
     this.axis = this.row("axis", [], () => this.labels());
     this.axis.classList.add("vmm-axis");
     element.classList.add(this.rows.length > 6 ? "vmm-many" : "vmm-few");
@@ -68,6 +68,11 @@ class Timeline {
       : processes.map(([process, made]) => [of_one ? "calls" : `process ${process + 1}`, made]);
     return shown.map(([name, made]) => this.row("events", [name], () => this.events(made)));
   }
+  rows_of_work() {
+    return this.data.work.map(({ device, executions }) =>
+      this.row("events", [`GPU ${device} busy`], () => this.busy(executions),
+        { style: `--vmm-fill:var(--vmm-gpu${device % 8})` }));
+  }
   // Two that stand one above the other: of the second is known what both have.
   join() {
     if (this.both) {
@@ -94,15 +99,21 @@ class Timeline {
     const nth = this.is_by_time ? first_from(this.times, Math.floor(value) + 1) : Math.floor(value) + 1;
     return Math.min(Math.max(nth, 1), this.last);
   }
-  column(step, before = 0) {
+  column(step) {
+    return this.column_at(this.begin(step));
+  }
+  column_at(value) {
     const [from, to] = this.shown;
-    return (this.begin(step) - before - from) / (to - from) * this.width;
+    return (value - from) / (to - from) * this.width;
   }
   // The columns in which a call goes on, as far as that is known and seen: by time, else it has its own.
   columns_of(step) {
-    const took = this.is_by_time && this.took?.[step - 1] || 0;
-    const [begin, end] = [took, 0].map((before) => Math.floor(this.column(step, before) + 1e-9));
-    const [from, to] = [Math.max(begin, 0), Math.min(end, Math.ceil(this.width) - 1)];
+    const end = this.begin(step), took = this.is_by_time && this.took?.[step - 1] || 0;
+    return this.columns_between(end - took, end);
+  }
+  columns_between(begin, end) {
+    const [first, last] = [begin, end].map((value) => Math.floor(this.column_at(value) + 1e-9));
+    const [from, to] = [Math.max(first, 0), Math.min(last, Math.ceil(this.width) - 1)];
     return from > to ? [] : Array.from({ length: to - from + 1 }, (_, index) => from + index);
   }
 
@@ -196,16 +207,25 @@ class Timeline {
     const share = this.share(step);
     return share >= 0 && share <= 1 ? `<i class="vmm-${kind}" style="left:${100 * share}%">${text}</i>` : "";
   }
+  band(columns, kind) {
+    const path = ranges_of(columns).map(([from, to]) => `M${from} 3h${to + 1 - from}v4h${from - to - 1}z`).join("");
+    return `<path class="vmm-${kind}" d="${path}"/>`;
+  }
   // A band where there are calls, a line for each launch, a cross for each refusal.
   events(made) {
     const columns_of = (some) => [...new Set(some.flatMap((step) => this.columns_of(step)))];
-    const runs = ranges_of(columns_of(made)), { steps } = this.data;
-    const band = runs.map(([from, to]) => `M${from} 3h${to + 1 - from}v4h${from - to - 1}z`).join("");
+    const { steps } = this.data;
     const launches = columns_of(made.filter((step) => steps[step - 1].is_launch));
     const lines = launches.map((column) => `M${column + 0.5} 0v10`).join("");
     const wrong = made.filter((step) => is_kind.errors(steps[step - 1])).map((step) => this.mark(step, "cross", "✖"));
-    return this.chart(`<path class="vmm-calls-made" d="${band}"/><path class="vmm-launch" d="${lines}"/>`, 10)
+    return this.chart(`${this.band(columns_of(made), "calls-made")}<path class="vmm-launch" d="${lines}"/>`, 10)
       + wrong.filter(Boolean).slice(0, most_crosses).join("");
+  }
+  // When a GPU worked; over calls, which gave it work.
+  busy(executions) {
+    const columns = executions.flatMap(({ step, begin, end }) => this.is_by_time
+      ? this.columns_between(begin - this.origin, end - this.origin) : this.columns_of(step));
+    return this.chart(this.band(columns, "busy"), 10);
   }
   // The numbers of some steps, and when they were if the recording has that.
   labels() {
@@ -243,7 +263,14 @@ class Timeline {
     const next_began = times?.[step] - (took?.[step] ?? 0), now = from + share * (to - from) + this.origin;
     const pause = `no call for ${time_text(next_began - times?.[step - 1])}, then step ${step + 1}`;
     const is_within = now > next_began ? `within step ${step + 1}, ${this.data.steps[step]?.call}` : pause;
-    this.tell(step, is_empty ? `${is_within}; before, ` : "");
+    this.tell(step, (is_empty ? `${is_within}; before, ` : "") + this.works_at(now));
+  }
+  works_at(now) {
+    if (!this.is_by_time) return "";
+    return this.data.work.map(({ device, executions }) => {
+      const { step } = executions.find(({ begin, end }) => begin <= now && now <= end) ?? {};
+      return step ? `GPU ${device} works for step ${step}, ${this.data.steps[step - 1].call}; ` : "";
+    }).join("");
   }
   tell(step, before = "") {
     this.tip.textContent = before + this.view.in_words(step);
