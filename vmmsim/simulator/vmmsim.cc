@@ -57,7 +57,8 @@ const char usage[] =
     "  --trace FILE         write each call, and what it changed, as a line of JSON\n"
     "  --log FILE           write each line of vmmsim on stderr into this file too: a test runner may keep stderr\n"
     "  --leaks              at its end, list what the program has not released, and the lines that made it\n"
-    "  --fail CALL:N=ERROR  let the Nth call of CALL fail: cuMemCreate:2=CUDA_ERROR_OUT_OF_MEMORY\n"
+    "  --fail CALL:N=ERROR  let the Nth call of CALL fail: cuMemCreate:2=CUDA_ERROR_OUT_OF_MEMORY; CALL:N@K=ERROR:\n"
+    "                       the Nth of the Kth process, in the order of their first calls\n"
     "  --slow-import SECONDS\n"
     "                       let an import wait until the process that made the memory has ended or waits for another,\n"
     "                       SECONDS at most\n"
@@ -128,19 +129,22 @@ memory::Machine read_machine(const std::string& name) {
   }
 }
 
-// CALL:N=ERROR. The calls are those that the libraries show, the errors those of CUDA's headers.
+// CALL:N=ERROR or CALL:N@K=ERROR. The calls are those that the libraries show, the errors those of CUDA's headers.
 void read_fail(const std::string& text, memory::Options* options) {
   static const std::map<std::string, int> errors = {
 #include "errors.inc"
   };
   const size_t colon = text.find(':'), equals = text.find('=', colon);
-  if (colon == text.npos || equals == text.npos) bad_argument("'" + text + "' is not CALL:N=ERROR");
+  if (colon == text.npos || equals == text.npos) bad_argument("'" + text + "' is not CALL:N=ERROR or CALL:N@K=ERROR");
   const std::string call = text.substr(0, colon), error = text.substr(equals + 1);
   const ElfFile library((simulator() / (call.starts_with("cuda") ? RUNTIME : "libcuda.so.1")).c_str());
   if (call.size() >= sizeof options->fail_call || !call.starts_with("cu") || !library.has_symbol(call))
     bad_argument("there is no call '" + call + "'");
   call.copy(options->fail_call, sizeof options->fail_call - 1);
-  options->fail_number = number(text.substr(colon + 1, equals - colon - 1), 1, 1 << 30);
+  const std::string which = text.substr(colon + 1, equals - colon - 1);
+  const size_t at = which.find('@');
+  options->fail_number = number(which.substr(0, at), 1, 1 << 30);
+  if (at != which.npos) options->fail_process = static_cast<int>(number(which.substr(at + 1), 1, 1 << 30));
   const auto known = errors.find(error);
   if (known == errors.end() && error.find_first_not_of("0123456789") != error.npos)
     bad_argument("there is no error '" + error + "'");

@@ -81,6 +81,8 @@ class TestVmmsim(VmmsimCase):
             ["--fail", "cuInit:1=CUDA_ERROR_NO_SUCH"],
             ["--fail", "cuInit:1=0"],
             ["--fail", "cuInit:1="],
+            ["--fail", "cuInit:1@0=999"],
+            ["--fail", "cuInit:1@=999"],
             ["--fail", "cuNoSuch:1=999"],
             ["--fail", "cudaNoSuch:1=999"],
             ["--fail", "Init:1=999"],
@@ -128,6 +130,13 @@ class TestVmmsim(VmmsimCase):
         for error in ("CUDA_ERROR_UNKNOWN", "cudaErrorUnknown", "999"):
             done = vmmsim("--fail", f"cuDeviceGetCount:2={error}", sys.executable, "-c", script)
             assert done.stdout.split() == ["0", "0", "8", "999", "0"], done
+
+    def test_a_call_of_one_process_is_made_to_fail(self):
+        """The second of the second process, and not that of the first or the third."""
+        script = COUNT + "print(d.cuDeviceGetCount(ctypes.byref(n)))\n"
+        thrice = "for i in 1 2 3; do \"$0\" -c \"$1\" || exit; done"
+        done = vmmsim("--fail", "cuDeviceGetCount:2@2=999", "sh", "-c", thrice, sys.executable, script)
+        assert done.stdout.split() == ["0", "0", "8", "0", "0", "0", "8", "999", "0", "0", "8", "0"], done
 
     def test_a_trace_has_each_call(self):
         done = vmmsim(

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cinttypes>
 #include <csignal>
@@ -182,8 +183,21 @@ int node() {
   return once;
 }
 
+// The place of this process in the order of their first calls; a forked child is another.
+static int nth_process() {
+  static std::atomic<pid_t> counted = 0;
+  static std::atomic<int> place = 0;
+  if (counted == getpid()) return place;
+  const LedgerLock held;
+  if (counted != getpid()) place = ++ledger().processes;
+  counted = getpid();
+  return place;
+}
+
 bool must_fail(const char* call) {
-  return !std::strcmp(call, options().fail_call) && ++ledger().calls == options().fail_number;
+  const int process = nth_process(), its = options().fail_process;
+  return !std::strcmp(call, options().fail_call) && (!its || its == process) &&
+         ++ledger().calls == options().fail_number;
 }
 
 void SharedMutex::make() {
