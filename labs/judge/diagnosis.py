@@ -103,7 +103,7 @@ def how_it_ended(run):
     """In words, if it did not end as it should; or ""."""
     failed = next((call for call in run.calls("exit") if call.argument("status")), None)
     if run.is_disturbed:
-        return "it wrote into the pipe that tells of its calls: did it write to a descriptor that it had not opened?"
+        return "the record of its calls does not fit them: does it write to what is not its own?"
     if run.ended.why:
         where, began = who_waits(run) or after_last_call(run), (run.stdout or run.said)[:400]
         return WHY[run.ended.why].format(limit=run.program.limit, where=where, began=began)

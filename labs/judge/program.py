@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """Builds a lab's program and runs it, on simulated GPUs or real ones, within bounds.
 
-What it does arrives through pipes that only this process reads: the program can add to them, and take nothing back.
+What it does arrives through pipes that only this process reads; that with the record a witness writes (sandbox.py).
 After each run no process that it started is left, in whatever session or group it hides.
 """
 
@@ -58,6 +58,7 @@ class Ended:
     stdout: str
     stderr: str
     trace: bytes
+    seen: list = None  # the calls that the witness saw, each (thread, name); None: there was none
     waiting: dict = dataclasses.field(default_factory=dict)  # of one ended so: process -> whether it waits
 
 
@@ -120,7 +121,7 @@ class Output:
 
 
 def run(command, limit, cwd, environment, seen=None):
-    """Runs a command. A word "TRACE" of it becomes the name of the pipe for the trace.
+    """Runs a command. A word "TRACE" of it becomes the name of the pipe for the trace, unless a witness writes that.
 
     It sees the files `seen`, arguments of sandbox.inside, and those of the system, and no others; all if that is None.
     """
@@ -130,7 +131,9 @@ def run(command, limit, cwd, environment, seen=None):
         sandbox.give(trace)  # to be opened by its name
     # Who is asked to end meanwhile waits with that until it knows whom it has started, and so has to end.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-    command = [f"/proc/self/fd/{OF_TRACE}" if word == "TRACE" else str(word) for word in command]
+    by = (seen or {}).get("by")
+    trace_file = os.devnull if by else f"/proc/self/fd/{OF_TRACE}"
+    command = [trace_file if word == "TRACE" else str(word) for word in command]
 
     def begin():  # no thread is here
         os.dup2(os.dup(trace), OF_TRACE)
@@ -162,7 +165,8 @@ def run(command, limit, cwd, environment, seen=None):
         raise CannotJudge(f"the sandbox could not be made: {stderr}")
     if seen and process.returncode == sandbox.LEFT:
         why = why or "left"
-    return Ended(process.returncode, why, output.text("stdout"), stderr, bytes(output.written["trace"]), waiting)
+    lines, calls = by.record(output.written["trace"]) if by else (bytes(output.written["trace"]), None)
+    return Ended(process.returncode, why, output.text("stdout"), stderr, lines, calls, waiting)
 
 
 def watch(process, output, limit):
@@ -301,13 +305,13 @@ class Program:
         options += ["--late-kernels", late_kernels] if late_kernels else []
         options += ["--slow-import", min(SLOW_IMPORT, self.limit // 2)] if flags.get("slow_importer") else []
         options += ["--adversarial-timing"] if flags.get("adversarial_timing") or flags.get("slow_importer") else []
-        only = sandbox.only(cached("CMAKE_CXX_COMPILER") or "g++")
         seen = {
-            "readable": [self.file, *only, VMMSIM, BUILD / "simulator", (BUILD / "simulator/machines").resolve()],
+            "by": sandbox.witness(cached("CMAKE_CXX_COMPILER") or "g++", BUILD),
+            "readable": [self.file, VMMSIM, BUILD / "simulator", (BUILD / "simulator/machines").resolve()],
             "writable": [self.work],
         }
         seen["readable"] += [own] if own.exists() else []
-        return self.start([VMMSIM, *options, *only, self.file], seen, **{SELECT: str(main)})
+        return self.start([VMMSIM, *options, self.file], seen, **{SELECT: str(main)})
 
     def run_on_gpu(self):
         """Runs it on this machine's GPUs: with all that these need, so in no sandbox."""

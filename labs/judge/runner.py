@@ -5,7 +5,7 @@ import itertools
 import json
 
 from labs.judge.check import Call, Run
-from vmmsim.trace import validate_call
+from vmmsim.trace import NO_CALLS, validate_call
 
 OF_THE_JUDGE = "status", "refusals"  # options that are not Program.run's
 
@@ -30,7 +30,7 @@ class Runner:
         ended = self.program.run(**{key: value for key, value in options.items() if key not in OF_THE_JUDGE})
         run = Run(self, options, ended)
         lines = read_lines(ended.trace)
-        run.is_disturbed = lines is None
+        run.is_disturbed = lines is None or not fits(lines, ended)
         run.all = self.calls(run, in_order(lines or []))
         self.runs.append(run)
         return run
@@ -79,18 +79,18 @@ def read_lines(trace):
         if not isinstance(line, dict) or validate_call(line):
             return None
         lines.append(line)
-    return lines if are_numbered(lines) else None
+    return lines
 
 
-def are_numbered(lines):
-    """Whether the lines of each process have the numbers that the simulator gives them: none twice, none left out.
-
-    A thread that has a number may be ended before it writes: so of several threads only what comes twice tells.
-    """
-    for pid in {line["pid"] for line in lines}:
-        its = [line for line in lines if line["pid"] == pid and line["number"]]
-        numbers = sorted(line["number"] for line in its)
-        is_sure = len({line["thread"] for line in its}) == 1
-        if len({*numbers}) < len(numbers) or is_sure and numbers != [*range(numbers[0], numbers[0] + len(numbers))]:
+def fits(lines, ended):
+    """Whether each thread has a line for each call that the witness saw it make, and no other, in the same order. The
+    last may have been cut off, where the program ended in the middle of it."""
+    if ended.seen is None:
+        return True
+    told = [(line["thread"], line["call"]) for line in lines if line["call"] not in NO_CALLS]
+    was_cut = ended.status or ended.why
+    for thread in {thread for thread, _ in (*told, *ended.seen)}:
+        seen, its = ([name for by, name in calls if by == thread] for calls in (ended.seen, told))
+        if its != seen and not (was_cut and its == seen[:-1]):
             return False
     return True

@@ -10,7 +10,7 @@ import pytest
 
 from labs.judge.check import ENDED, GIVEN_BACK, CheckFailed, check
 from labs.judge.program import CannotJudge, Ended, Program
-from labs.judge.runner import are_numbered
+from labs.judge.runner import fits
 from labs.judge.splice import NotWhole, spliced
 from labs.judge.verdict import BUILT, PRINTED, REAL, Judge, Lab, all_labs
 
@@ -160,16 +160,23 @@ def test_a_leak_costs_its_own_check(verdict):
     assert [title for title, mark in its.checks if mark != "passed"] == [GIVEN_BACK]
 
 
-def test_each_line_of_a_process_has_its_number():
-    """None comes twice; none is left out, but by a thread that was ended before it wrote."""
-
-    def of(*numbers, threads=1):
-        return [{"pid": 1, "thread": at % threads, "number": number} for at, number in enumerate(numbers)]
-
-    assert are_numbered(of(1, 3, 2, 0, 0))
-    assert are_numbered(of(1, 2, 4, threads=2))
-    assert not are_numbered(of(1, 2, 4))
-    assert not are_numbered(of(1, 2, 2, threads=2))
+@pytest.mark.parametrize(
+    ("told", "status", "is_right"),
+    [
+        ("ab c", 0, True),
+        ("ac b", 0, True),  # of two threads
+        ("ba c", 0, False),
+        ("a c", 0, False),
+        ("a c", 1, True),  # the last was cut off
+        ("b c", 1, False),
+        ("abb c", 1, False),
+    ],
+)
+def test_lines_fit_the_calls_that_were_seen(told, status, is_right):
+    """Each thread's, none left out, none added: here a and b of thread 1, and c of thread 2."""
+    lines = [{"thread": 2 if name == "c" else 1, "call": name} for name in told.replace(" ", "")]
+    seen = [(1, "a"), (2, "c"), (1, "b")]
+    assert fits([*lines, {"thread": 1, "call": "exit"}], Ended(status, "", "", "", b"", seen)) == is_right
 
 
 def test_what_hangs_hangs_once(verdict):
