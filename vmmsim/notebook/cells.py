@@ -50,8 +50,7 @@ def unload(shell):
 
 class Cells:
     def __init__(self, shell):
-        self.shell, self.process = shell, None
-        self.machine = machine_of([])
+        self.shell, self.process, self.machine = shell, None, None  # that of the last %vmm start
 
     def transform(self, lines):
         """What IPython runs in place of a cell."""
@@ -61,7 +60,7 @@ class Cells:
     def run(self, text):
         """The cell, over there."""
         if not self.process:
-            self.process = Process(self.machine)
+            self.process = Process(self.machine or machine_of([]))
         error = None
         try:
             for message in self.process.ask(cell=text, count=self.shell.execution_count):

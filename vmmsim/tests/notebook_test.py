@@ -330,7 +330,7 @@ class TestNotebook:
         assert "CUPTI" in real if number else real == no_gpu
 
     def test_on_real_gpus_each_cell_is_recorded_and_drawn(self):
-        """The driver is the simulator's, and tells the recorder of calls as NVIDIA's does."""
+        """The driver is the simulator's, and tells the recorder of calls as NVIDIA's does; no launcher is needed."""
         if "recorded_driver" not in BUILT:
             pytest.skip("the build had no CUPTI")
         kernel = self.place / "jupyter" / "kernels" / "simulated"
@@ -338,6 +338,8 @@ class TestNotebook:
         start_it = [str(LAUNCHER), "--gpus", "2", sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         (kernel / "kernel.json").write_text(json.dumps({"argv": start_it, "display_name": "", "language": "python"}))
         (self.package / "recorder").symlink_to(pathlib.Path(BUILT["recorder"]).parent)
+        (self.package / "bin").unlink()
+        (self.package / "bin").mkdir()
         try:
             _, _, begun, reserved, created, refused, mapped = self.run_cells(
                 "from vmmsim.notebook import cells\ncells.count_gpus = lambda: (2, '')",
@@ -351,6 +353,8 @@ class TestNotebook:
             )
         finally:
             (self.package / "recorder").unlink()
+            (self.package / "bin").rmdir()
+            (self.package / "bin").symlink_to(LAUNCHER.parent)
         assert begun == ""
         assert "Reservation address, 4 MiB (new): 4 MiB not mapped" in reserved
         assert "2 MiB (new) with handle memory[0]" in created
