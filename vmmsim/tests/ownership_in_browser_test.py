@@ -72,6 +72,10 @@ class TestOwnership(ViewTest):
         self.expect_accessible()
         self.open_row("pool.cu:7 in grow")
         assert self.rows("memory") == [whole]
+        self.button("Picture").click()
+        self.page.locator(".vmm-scroll [data-pin^='m1']").first.click(position={"x": 4, "y": 4})
+        created = "step 1 created cuMemCreate, pool.cu:7, called by main.cu:40 ← main.cu:80"
+        assert self.page.locator(".vmm-life li").first.inner_text() == created
 
     def test_those_that_are_alike(self):
         """Of one line, those of one size that are mapped alike are a row, which opens."""
@@ -108,8 +112,8 @@ class TestOwnership(ViewTest):
         said = self.held()
         assert "PyTorch's blocks, by the line that allocated: 28 MiB in 3, 8 MiB of it awaiting free" in said
         assert "Cached and free in PyTorch's memory: 12 MiB on GPU 0, the largest piece 8 MiB." in said
-        worst = "PyTorch's free memory most scattered at step 11: 12 MiB, the largest piece 8 MiB"
-        assert worst in self.page.locator(".vmm-matters").inner_text()
+        since = "PyTorch's free memory is fragmented since step 11: 12 MiB, the largest piece 8 MiB;"
+        assert since in self.page.locator(".vmm-matters").inner_text()
         self.button("Picture").click()
         mapped = self.page.locator(".vmm-scroll [data-pin='r0:0:20971520']").first
         words = "Of it PyTorch has 8 MiB live in 1 block, 8 MiB awaiting free, 4 MiB cached."

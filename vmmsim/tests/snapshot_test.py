@@ -19,8 +19,8 @@ from vmmsim.tool import Failed
 from vmmsim.trace.recording import Recording
 from vmmsim.view import snapshot
 from vmmsim.view.frames import steps
-from vmmsim.view.pieces import Pieces, holes
-from vmmsim.view.records import Range
+from vmmsim.view.pieces import Pieces, holes, since_when, worst
+from vmmsim.view.records import ChangeOfFree, Free, Range
 from vmmsim.view.snapshot import Snapshot
 
 AT = BASE + 4096 * MIB
@@ -179,6 +179,14 @@ def test_pieces_are_what_is_free():
     for begin in 0, 10, 20, 30:
         pieces.add(begin, begin + 10)
     assert pieces.now() == (20, 20)
+
+
+def test_it_is_told_since_when_memory_is_fragmented():
+    """Without a break until the worst: what came and went before was something else."""
+    scattered = [0, 9, 0, 1, 5, 6, 10, 8, 10, 0]
+    changes = [ChangeOfFree(step, Free(20, size)) for step, size in enumerate(scattered)]
+    assert (since_when(changes).step, worst(changes).step) == (4, 6)
+    assert since_when(changes[:1]).step == 0
 
 
 def test_holes_lie_between_mappings():

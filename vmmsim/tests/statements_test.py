@@ -11,6 +11,7 @@ from vmmsim.view.compare import differences
 from vmmsim.view.durations import duration_text, of_gpus
 from vmmsim.view.frames import notes, steps
 from vmmsim.view.overview import matters
+from vmmsim.view.sizes import OF_GRAPH, OWN
 
 
 def told(steps):
@@ -90,6 +91,37 @@ def test_how_long_a_gpu_worked_is_told_at_the_call_that_gave_the_work():
     of_simulator = Writer()
     of_simulator.allocate(0x1000, MIB)
     assert of_gpus(of_simulator.recording()) == []
+
+
+def test_memory_of_a_graph_is_the_graphs_own():
+    writer = Writer()
+    writer.call("cudaStreamBeginCapture", {"stream": "0x5", "mode": 0}, result="cudaSuccess")
+    writer.allocate(0x1000, MIB, call="cudaMallocAsync", stream="0x5")
+    writer.call("cudaStreamEndCapture", {"stream": "0x5", "pGraph": "0x1"}, result="cudaSuccess")
+    writer.allocate(0x200000, 2 * MIB, call="cudaGraphAddMemAllocNode")
+    writer.allocate(0x600000, 4 * MIB, call="cudaMallocAsync", stream="0x5")
+    writer.call("cudaGraphLaunch", {"kernels": ["a()", "b()", "a()"]}, result="cudaSuccess")
+    found = steps(writer.recording())
+    assert [block.kind for block in found.lives.all["blocks"]] == [OF_GRAPH, OF_GRAPH, OWN]
+    assert found.lives.left()[0] == {("ordinary", 0): 7 * MIB}
+    assert "launches a graph with 3 kernels: a() (2 ×), b();" in found[-1].words
+
+
+def test_of_a_refusal_it_is_told_whether_it_was_ever_done():
+    writer = Writer()
+    handle, _ = writer.create(2 * MIB)
+    given = {"ptr": hex(BASE), "size": 2 * MIB, "offset": 0, "handle": handle, "flags": "0x0"}
+    for ptr in BASE, BASE, BASE + 4 * MIB:
+        writer.call("cuMemMap", {**given, "ptr": hex(ptr)}, result="CUDA_ERROR_OUT_OF_MEMORY")
+    writer.call("cuMemRelease", {"handle": "0x99"}, result="CUDA_ERROR_INVALID_VALUE")
+    writer.map(BASE, 2 * MIB, handle, pid=2)
+    writer.map(BASE, 2 * MIB, handle)
+    writer.call("cuMemMap", given, result="CUDA_ERROR_INVALID_VALUE")
+    words = [step.words.rpartition(". ")[2] for step in steps(writer.recording()) if step.kind == "refused"]
+    never = "It was never done: no later call does the same."
+    assert words[:3] == ["Done later, in step 7.", "Done later, in step 7.", never]
+    assert "later" not in words[3]
+    assert words[4] == never
 
 
 def test_durations_have_three_digits():

@@ -84,6 +84,8 @@ class TestViews(ViewTest):
         search.fill("cuMemRelease")
         self.page.keyboard.press("Enter")
         self.expect_step(11, ", 1 of 2 listed")
+        assert self.focused("(one) => one.matches('.vmm-list')"), "Enter leaves the focus where letters are no keys"
+        self.page.keyboard.press("/")
         self.page.keyboard.press("Escape")
         assert search.input_value() == ""
         self.page.keyboard.press("Escape")
@@ -94,6 +96,19 @@ class TestViews(ViewTest):
         self.button("Close").click()
         self.page.keyboard.press("p")
         self.expect_step(11)
+
+    def test_a_comparison_by_keys(self):
+        self.at("#step=3")
+        self.page.keyboard.press("h")
+        assert self.page.locator(".vmm-held h2").first.inner_text() == "Held in step 3"
+        self.page.keyboard.press("Shift+ArrowRight")
+        self.page.keyboard.press("/")
+        self.page.keyboard.type("10")
+        self.page.keyboard.press("Enter")
+        assert self.page.locator(".vmm-held h2").inner_text() == "From step 3 to step 10"
+        self.page.keyboard.press("h")
+        assert self.page.locator(".vmm-caption").inner_text().startswith("From step 3 to step 10: ")
+        assert not self.page.locator(".vmm-held").is_visible()
 
     # --- The whole
 

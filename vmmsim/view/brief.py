@@ -22,8 +22,9 @@ def brief(line, since, name, apart, is_captured=False):
         return line["result"]
     if is_launch(line):
         return "captured " * is_captured + launched(line, apart)
-    if line["call"] == "vanished" and "signal" in line["arguments"]:
-        return f"ended by {signal_name(line['arguments']['signal'])}"
+    if line["call"] == "vanished":
+        number = line["arguments"].get("signal")
+        return f"ended by {signal_name(number)}" if number else "ended without a word"
     if line["call"] == "wait":
         return f"{line['arguments'].get('call')} never ends"
     parts = list(dict.fromkeys(changes(since, lambda thing: name(thing.pid, thing))))

@@ -25,9 +25,9 @@ from vmmsim.view.naming import variable
 from vmmsim.view.overview import Overview, is_launch, lanes
 from vmmsim.view.owners import Owners
 from vmmsim.view.pieces import holes, worst
-from vmmsim.view.refusals import answered, lacking
+from vmmsim.view.refusals import Successes, answered, lacking
 from vmmsim.view.snapshot import Blocks, Snapshot
-from vmmsim.view.words import WAIT, Asked, is_refused, kernels_of
+from vmmsim.view.words import WAIT, Asked, is_fault, is_refused, kernels_of
 
 # Advice of --explain that is of no use to a kernel which was launched when the memory was still mapped.
 TOO_LATE = re.compile(
@@ -85,7 +85,7 @@ class Steps(list):
         self.unmapped = []  # (process, address, size, step)
         self.lives, self.owners, self.callers = Lifetimes(self.name, self.nth), Owners(recording), Callers(recording)
         self.apart = told_apart(name for line in lines for name in kernels_of(line))
-        self.answered = answered(recording)
+        self.answered, self.successes = answered(recording), Successes(recording)
         self.overview = Overview(recording, self.answered, self.captured)
         self.extend(self.step(number, line) for number, line in enumerate(lines, 1))
         self.overview.lanes, self.overview.left = lanes(self.lives, self.devices), self.lives.left()
@@ -177,7 +177,9 @@ class Steps(list):
         whose = self.whose(line)
         wrong = "The recording contradicts itself or is not whole: it should be that"
         doubts = [f"{wrong} {doubt}." for doubt in dict.fromkeys(self.machine.doubts)]
-        of_call = asked.words(), durations.in_words(line), lacking(line), self.answered.get(number)
+        is_unanswered = is_refused(line) and not is_fault(line) and number not in self.answered
+        later = self.successes.later(number, line) if is_unanswered else ""
+        of_call = asked.words(), durations.in_words(line), lacking(line), self.answered.get(number), later
         return whose + " ".join(filter(None, [*of_call, *doubts]))
 
     def whose(self, line):
@@ -205,8 +207,8 @@ class Steps(list):
 
 
 def is_bad_end(line):
-    """Of a process that a signal ended, or of a call, which never ends."""
-    return line["call"] == "wait" or (line["call"] == "vanished" and bool(line["arguments"].get("signal")))
+    """Of a process that has vanished, or of a call, which never ends."""
+    return line["call"] in ("wait", "vanished")
 
 
 def steps(recording: Recording, snapshot: Snapshot | None = None) -> Steps:

@@ -11,7 +11,7 @@ import collections
 
 from vmmsim.trace.entities import Mapping, Memory, Reservation
 from vmmsim.view import records
-from vmmsim.view.sizes import IS_MANAGED, MANAGED, ORDINARY, OWN, VMM, kind_of_block
+from vmmsim.view.sizes import IS_MANAGED, MANAGED, OF_GRAPH, ORDINARY, OWN, VMM, kind_of_block
 from vmmsim.view.words import RIGHTS
 
 LONGEST = 5000  # events of one thing; more nobody reads
@@ -51,7 +51,9 @@ class Lifetimes:
             self.end("blocks", (pid, address), step)
             if block := machine.processes[pid].blocks.get(address):
                 size, device, call = block
-                block = records.Block(self.rank[pid], size, device, step, 0, kind_of_block(call))
+                block = records.Block(
+                    self.rank[pid], size, device, step, 0, kind_of_block(call, step in machine.captured)
+                )
                 self.begin("blocks", (pid, address), block)
         for pid, fd in since.descriptors:
             self.end("descriptors", (pid, fd), step)
@@ -175,7 +177,7 @@ class Lifetimes:
         for _, memory in self.left_of():
             yield memory.size, memory.device, VMM, memory.steps[0]
         for block in self.all["blocks"]:
-            if self.is_left(block) and block.kind in (OWN, IS_MANAGED):
+            if self.is_left(block) and block.kind in (OWN, OF_GRAPH, IS_MANAGED):
                 yield block.size, block.device, MANAGED if block.kind == IS_MANAGED else ORDINARY, block.born
 
     def left(self):

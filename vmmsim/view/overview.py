@@ -14,7 +14,7 @@ import itertools
 
 from vmmsim.processes import signal_name
 from vmmsim.trace.line import ENDS
-from vmmsim.view.pieces import worst
+from vmmsim.view.pieces import since_when, worst
 from vmmsim.view.records import Change, Held
 from vmmsim.view.sizes import OPENED, plural, size_text, sizes_text
 from vmmsim.view.words import alike, is_fault, is_refused
@@ -186,11 +186,13 @@ def matters(overview, key):
             linked = at_step(key, numbers, *nouns)
             parts.append(f'<span class="vmm-bad">{linked}</span>' if is_bad else linked)
     for free in overview.pieces:
-        step, held = worst(free.changes)
+        step, held = since_when(free.changes)
         if held.scattered and free.device >= 0:  # else they are addresses, and no memory
             of = f"GPU {free.device}: " * (len(peaks) > 1)
             pieces = f"{size_text(sum(held))}, the largest piece {size_text(held.largest)}"
-            parts.append(f"{of}{free.kind} most scattered {link(key, step, f'at step {step}')}: {pieces}")
+            at_worst, _ = worst(free.changes)
+            most = f", most {link(key, at_worst, f'at step {at_worst}')}" * (at_worst != step)
+            parts.append(f"{of}{free.kind} is fragmented {link(key, step, f'since step {step}')}: {pieces}{most}")
     sizes, others = overview.left
     if left := sizes_text(sizes, len(peaks)) or ", ".join(plural(count, noun) for noun, count in others.items()):
         leaked = f" ({size_text(overview.leaked)} mapped nowhere)" if overview.leaked else ""

@@ -101,6 +101,14 @@ def pieces_around(mapped):
     return (mapped.begins[0], mapped.ends[mapped.begins[-1]]) if mapped.begins else None
 
 
+def since_when(changes):
+    """From which change on at least half as much as at the worst lay outside of the largest piece, without a break."""
+    at = changes.index(most := worst(changes))
+    while at and 2 * changes[at - 1].held.scattered >= most.held.scattered:
+        at -= 1
+    return changes[at]
+
+
 def worst(changes):
     """The change with the most outside of the largest piece, the first time."""
     return max(changes, key=lambda change: (change.held.scattered, -change.step))

@@ -2,6 +2,7 @@
 """Refusals that are no failures: a library asks for the better thing first, and is content with the other.
 
 answered(recording) are {step: words}, inferred, of such calls; lacking(line) is what a refused call most likely lacked.
+Of another refusal Successes(recording).later(step, line) says in which later step the same was done, or that none was.
 The answer is for the same address, or else for the same handles. A call that names neither, such as cuMemCreate, is
 answered by the next that asks in another way, if nothing has been changed or launched between; and for as much of the
 same place, where a value was invalid.
@@ -16,6 +17,7 @@ IS_SO_ALREADY = re.compile(r"(CUDA_ERROR_|cudaError)PEER_?ACCESS_?ALREADY_?ENABL
 FABRIC = 8  # of CUmemAllocationHandleType
 SHORTLY, FRAMES = 16, 4  # so many calls later; so many of the innermost functions are compared
 PLACES = "ptr", "dptr", "devPtr", "memptr"  # what the call is to change: of a call that has it the rest matters less
+DONE_ONCE = re.compile("cuMem(Map|SetAccess)|cuMulticastBind(Mem|Addr)")
 # What names neither memory nor addresses, and what says how something is to be done.
 WAYS = re.compile(r"(.*\.)?(h?stream|flags|addr|alignment|option|\w*HandleTypes?|allocFlags\..*)", re.IGNORECASE)
 
@@ -69,6 +71,26 @@ def is_for_the_same(one, other, has_acted):
     )
     is_of_value = re.search("INVALID_?VALUE", one["result"], re.IGNORECASE)  # else the way alone was refused
     return not has_acted and ways[0] != ways[1] and (not is_of_value or wanted[0] == wanted[1])
+
+
+class Successes:
+    def __init__(self, recording):
+        self.last = {}  # by what was done
+        for step, line in enumerate(recording.lines, 1):
+            if line["result"] in SUCCESS and DONE_ONCE.fullmatch(line["call"]):
+                self.last[done(line)] = step
+
+    def later(self, step, line):
+        if not DONE_ONCE.fullmatch(line["call"]):
+            return ""
+        last = self.last.get(done(line), 0)
+        return f"Done later, in step {last}." if last > step else "It was never done: no later call does the same."
+
+
+def done(line):
+    """The process, the call, and the addresses and handles that it names."""
+    named = {(key, value) for key, value in leaves(line["arguments"]) if value.startswith("0x")}
+    return line["pid"], line["call"], *sorted(pair for pair in named if not WAYS.fullmatch(pair[0]))
 
 
 def leaves(value, name=""):

@@ -8,10 +8,12 @@ from vmmsim.trace.checks import OF_MODULES
 
 UNITS = ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)
 VMM, ORDINARY, MANAGED = "", "ordinary", "managed"  # kinds of memory
-OWN, OF_MODULE, OPENED, IS_MANAGED = range(4)  # kinds of what is no VMM: the third is another process's
+OWN, OF_MODULE, OPENED, IS_MANAGED, OF_GRAPH = range(5)  # kinds of what is no VMM: the third is another process's
 
 
-def kind_of_block(call):
+def kind_of_block(call, is_captured=False):
+    if is_captured or "Graph" in call:
+        return OF_GRAPH
     if call.startswith(OF_MODULES):
         return OF_MODULE
     return OPENED if re.search("Ipc|Import", call) else IS_MANAGED if "Managed" in call else OWN

@@ -170,9 +170,9 @@ def sized(value):
 
 
 def kernels_of(line):
-    """The names of what a launch launches. Of a graph a recorder cannot know them."""
-    its = line["arguments"]
-    names = its.get("kernels", [its[key] for key in ("func", "f") if key in its])
+    """The names of what a launch launches. Of a graph a recorder knows them only if it is told what GPUs did."""
+    arguments, executed = line["arguments"], [work["name"] for work in line.get("work", ()) if "name" in work]
+    names = arguments.get("kernels", [arguments[key] for key in ("func", "f") if key in arguments] or executed)
     return [str(name).removeprefix("void ") for name in names] if isinstance(names, list) else []
 
 
@@ -564,5 +564,6 @@ class Asked:
         names = kernels_of(self.line)
         if not names:
             return "launch a graph" + " without kernels" * ("kernels" in self.arguments)
-        text = f"the kernel {names[0]}" if len(names) == 1 else f"{len(names)} kernels: {', '.join(names)}"
+        counted = (f"{name} ({count} ×)" if count > 1 else name for name, count in collections.Counter(names).items())
+        text = f"the kernel {names[0]}" if len(names) == 1 else f"{len(names)} kernels: {', '.join(counted)}"
         return f"launch a graph with {text if len(text) <= 120 else text[:120] + '…'}"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What there is in a step, of the lives of all things.
-const OWN = 0, OF_MODULE = 1, OPENED = 2, MANAGED = 3;  // kinds of ordinary memory, as there
+const OWN = 0, OF_MODULE = 1, OPENED = 2, MANAGED = 3, OF_GRAPH = 4;  // kinds of ordinary memory, as there
+const kinds_of_block = { [OWN]: "ordinary", [OPENED]: "opened", [MANAGED]: "managed", [OF_GRAPH]: "graphs" };
 const steps_of_mapping = ({ born, died, granted }) => [born, died, ...granted.map(({ step }) => step)];
 
 const total = ({ held }) => sum(Object.values(held));

@@ -11,7 +11,7 @@ class List {
     this.search.addEventListener("input", () => {
       this.choose(this.chosen.words = this.search.value);
       const number = view.lives.step_in(this.search.value);
-      if (number) view.go(number);
+      if (number) view.go(number, { since: view.since });
     });
     list.addEventListener("click", ({ target }) => {
       const entry = target.closest("[data-number]");
@@ -101,7 +101,7 @@ class List {
       make("span", { class: "vmm-brief" }, ...texts.map((text) => make("span", {}, text)))];
     const [library, own] = parts_of_owner(this.data.owners[owner]), by = library ? `${own} (${library})` : own;
     const [, where, more] = file ? [0, `${file}:${line}`, ""] : by.match(/^(\S*:\d+|)(.*)/);
-    const wrong = { vanished: "killed", wait: "never ends" }[call] ?? "refused";
+    const wrong = { vanished: "vanished", wait: "never ends" }[call] ?? "refused";
     const mark = make("i", kind == "refused" ? { role: "img", "aria-label": wrong } : {}, mark_of(step));
     entry.append(mark, make("b", {}, String(number)), " ", ...of, ...step.is_launch ? parts.reverse() : parts,
       " ", make("span", { class: "vmm-from" }, make("span", { class: "vmm-place" }, where.replace(/.*\//, "")),

@@ -5,13 +5,12 @@
 // left. At last, who may use whose memory.
 const held_kinds = {
   memory: "VMM memory", torch: "PyTorch's blocks, by the line that allocated", ordinary: "By cudaMalloc and the like",
-  managed: "Managed memory",
+  graphs: "Memory of graphs: goes with the graph", managed: "Managed memory",
   opened: "Another process's by cudaMalloc, opened here", objects: "Multicast objects",
   handles: "Handles not released", descriptors: "Open descriptors", mappings: "Mappings", reservations: "Reservations",
   modules: "For __device__ variables: goes with the program" };
 const most_lines = 40;  // of PyTorch's: a step must stay quick
-const kinds_of_block = { [OWN]: "ordinary", [OPENED]: "opened", [MANAGED]: "managed" };
-const is_memory = (kind) => /^(memory|ordinary|managed)$/.test(kind);
+const is_memory = (kind) => /^(memory|ordinary|graphs|managed)$/.test(kind);
 
 const of_requests = "By the line that requested it of CUDA. An allocator, such as PyTorch's, may keep it or have "
   + "passed it on to other lines: that is not recorded.";
@@ -34,9 +33,6 @@ class Ownership {
     for (const block of blocks)
       if (block.kind != OF_MODULE) yield* this.thing(kinds_of_block[block.kind], block);
       else if (is_there(this.at, block.born, block.died)) yield* this.thing("modules", { ...block, died: 0 });
-    for (const { device, address, size, born, awaits, stack } of this.data.torch.at(this.at))
-      yield { kind: "torch", size, device, born: born || this.data.torch.begin, ended: 0, stack, name: hex(address),
-        is_idle: awaits && awaits <= this.at, mapped: 0, held_by: "" };
     const of_memory = ({ memory: nth, born, died }, size) =>
       ({ size, device: (memory[nth - 1] || { device: -1 }).device, born, died });
     for (const handle of handles) yield* this.thing("handles", of_memory(handle, 0), `#${handle.memory}`);
@@ -66,13 +62,16 @@ class Ownership {
 
   parts() {
     const groups = grouped(this.things(), ({ ended }) => ended).sort(([one], [other]) => one - other);
-    if (!groups.some(([ended]) => !ended) && (this.at < this.steps.length || !groups.length)) groups.unshift([0, []]);
+    const blocks = this.data.torch.at(this.at);
+    if (!groups.some(([ended]) => !ended) && (this.at < this.steps.length || !groups.length || blocks.length))
+      groups.unshift([0, []]);
+    if (blocks.length) groups[0].push(blocks);
     const uses = tables_of_uses(this.data, this.at), words = "Who may use whose memory, in how many allocations";
     const none = this.data.torch.tells(this.at) ? [] : this.words_of_torch();
     const first = groups.find(([, things]) => things.some(({ kind }) => is_memory(kind)));
     return [...groups.flatMap((group) => [make(this.heading, {}, this.title(group[0])),
       ...group == first && !this.data.torch.tells(this.at) ? [make("p", {}, of_requests)] : [],
-      ...group[1].length ? this.tables(group[1]) : [make("p", {}, "Nothing.")]]), ...none,
+      ...group[1].length || group[2] ? this.tables(group[1], group[2]) : [make("p", {}, "Nothing.")]]), ...none,
     ...uses.length ? [make("details", { "data-kind": "uses" }, make("summary", {}, words), ...uses)] : []];
   }
   title(ended) {
@@ -81,8 +80,9 @@ class Ownership {
     return `Left by ${whose}, which ended in step ${ended}`;
   }
   // Memory first. What keeps it there, and addresses, are folded unless they are all there is.
-  tables(things) {
+  tables(things, blocks = []) {
     const by_kind = new Map(grouped(things, ({ kind }) => kind));
+    if (blocks.length) by_kind.set("torch", blocks);
     const has_memory = [...by_kind.keys()].some(is_memory);
     return Object.keys(held_kinds).filter((kind) => by_kind.has(kind)).map((kind) => {
       const fold = this.fold(kind, by_kind.get(kind)), fill = () => fold.append(...this.table(kind, by_kind.get(kind)));
@@ -105,7 +105,7 @@ class Ownership {
     return make("details", { "data-kind": kind }, make("summary", {}, words));
   }
   table(kind, things) {
-    const key_of = (thing) => [of_device(thing), this.owner(thing), this.call(thing),
+    const key_of = (thing) => thing.key ?? [of_device(thing), this.owner(thing), this.call(thing),
       this.library(thing), thing.held_by].join("\n");
     const rows = this.rows(things, key_of, (some) => this.row(some, 0, this.owner(some[0])));
     if (rows.length == 1 && this.next_split(things, 0) >= 0) rows.push(...this.open(rows[0], things, 0));
@@ -181,15 +181,16 @@ class Ownership {
   }
   row(things, depth, words) {
     const [first] = things, { size: bytes, kind, device, held_by, is_idle } = first;
-    const born = things.map((thing) => thing.born), [from, to] = [Math.min(...born), Math.max(...born)];
+    const first_step = ({ since, born }) => since ?? born, born = things.map(first_step);
+    const [from, to] = [Math.min, Math.max].map((of_two) => born.reduce((one, other) => of_two(one, other)));
     const when = from == to ? `step ${from}` : `steps ${from} to ${to}`, size = sum(things.map((thing) => thing.size));
-    const may_open = things.length > 1, call = this.call(things.find((thing) => thing.born == from));
+    const may_open = things.length > 1, call = this.call(things.find((thing) => first_step(thing) == from));
     const library = depth ? "" : this.library(first), are_equal = things.every((thing) => thing.size == bytes);
-    const name = may_open ? size && are_equal && `${things.length} × ${size_text(bytes)}` : first.name;
+    const name = may_open ? size && are_equal && `${things.length} × ${size_text(bytes)}` : first.name ?? hex(first.address);
     const notes = [!depth && held_by, library && `in ${library}`, name != words && name, words != call && call,
       when].filter(Boolean);
     const swatch = make("i", { class: `vmm-swatch vmm-${is_idle ? "idle"
-      : { memory: "mapped", torch: "mapped", ordinary: "ordinary" }[kind] ?? "none"}` });
+      : { memory: "mapped", torch: "mapped", ordinary: "ordinary", graphs: "ordinary" }[kind] ?? "none"}` });
     swatch.style.setProperty("--vmm-fill", `var(--vmm-gpu${Math.max(device, 0) % 8})`);
     return make("tr", { "data-depth": depth },
       make("td", {}, size ? size_text(size) : ""), make("td", {}, `${things.length} ×`),
@@ -219,7 +220,7 @@ class Ownership {
     const are_alike = things.every((thing) => likeness(thing) == likeness(things[0]));
     const key_of = split >= 0 ? caller : are_alike ? (thing) => thing : likeness;
     const words = ([thing, ...more]) => split >= 0 ? caller(thing) || "not known where"
-      : more.length ? `${1 + more.length} × ${size_text(thing.size)}` : thing.name || call(thing);
+      : more.length ? `${1 + more.length} × ${size_text(thing.size)}` : thing.name || (thing.address == null ? call(thing) : hex(thing.address));
     const rows = this.rows(things, key_of, (some) => this.row(some, deeper, words(some)), deeper);
     for (const opened of rows) opened.style.setProperty("--vmm-depth", 1 + +row.style.getPropertyValue("--vmm-depth"));
     return rows;

@@ -45,9 +45,9 @@ function make_button(text, does, attributes = {}) {
 function grouped(things, key_of) {
   const groups = new Map();
   for (const thing of things) {
-    const key = key_of(thing);
-    if (!groups.has(key)) groups.set(key, []);
-    groups.get(key).push(thing);
+    const key = key_of(thing), group = groups.get(key);
+    if (group) group.push(thing);
+    else groups.set(key, [thing]);
   }
   return [...groups];
 }

@@ -137,9 +137,9 @@ class Picture {
     const blocks = now_of(mapped_of[nth] ?? [], at).flatMap(({ reservation, offset, size }) => {
       const { process, base } = reservations[reservation], begin = Number(base) + offset;
       const all = process == torch.process ? torch.blocks_in(begin, begin + size, at) : [];
-      return all.map(({ address, size: bytes, born, awaits, stack }) => {
+      return all.map(({ address, size: bytes, born, is_idle, stack }) => {
         const { name, where } = this.lives.frames(stack)[0] ?? { name: "", where: "not known where" };
-        const words = `${size_text(bytes)} at ${hex(address)}${awaits && awaits <= at ? ", awaiting free" : ""}`;
+        const words = `${size_text(bytes)} at ${hex(address)}${is_idle ? ", awaiting free" : ""}`;
         const since = born ? [" since ", make("a", { href: `#${key}=${born}` }, `step ${born}`)] : [];
         return make("li", {}, words, ...since, make("small", {}, ` ${where}${name && `, in ${name}`}`));
       });
@@ -153,8 +153,9 @@ class Picture {
     return make("ol", {}, ...events.slice(0, most).map(({ step: number, text }) => {
       const kind = number == at ? "vmm-here" : number > at ? "vmm-later" : "";
       const line = make("li", { class: kind }, make("a", { href: `#${key}=${number}` }, `step ${number}`), ` ${text}`);
-      const { call, place: { file, line: row, name } } = this.data.steps[number - 1];
-      line.append(make("small", {}, ` ${call}${file ? `, ${file}:${row}` : name ? `, in ${name}` : ""}`));
+      const { call, place: { file, line: row, name }, led_there } = this.data.steps[number - 1];
+      const by = led_there.length ? `, called by ${led_there.join(" ← ")}` : "";
+      line.append(make("small", {}, ` ${call}${file ? `, ${file}:${row}` : name ? `, in ${name}` : ""}${by}`));
       return line;
     }));
   }

@@ -90,16 +90,17 @@ class TooltipWriter {
   extras() {
     const { data: { blocks, peers }, scene } = this;
     const has_changed = (records) => records.some((record) => [NEW, GONE].includes(scene.status(record)));
-    const key_of = ({ device, kind }) => kind == OPENED || kind == MANAGED ? kind - 100 : device;
+    const key_of = ({ device, kind }) => ({ [OPENED]: -100, [MANAGED]: -99, [OF_GRAPH]: device + 0.5 })[kind] ?? device;
     const ordinary = grouped(blocks, key_of).sort(([one], [other]) => one - other)
       .flatMap(([device, some]) => {
         const now = now_of(some, scene.to), is_changed = has_changed(some);
         if (!now.length && !is_changed) return [];
         const size = size_text(sum(now.map((block) => block.size))), count = plural(now.length, "allocation");
-        const where = { [OPENED - 100]: "Another process's by cudaMalloc", [MANAGED - 100]: "Managed",
-          "-1": "Page-locked on the host" }[device] ?? `By cudaMalloc on GPU ${device}`;
+        const where = { "-100": "Another process's by cudaMalloc", "-99": "Managed",
+          "-1": "Page-locked on the host" }[device]
+          ?? (device % 1 ? `Of graphs on GPU ${Math.floor(device)}` : `By cudaMalloc on GPU ${device}`);
         return [{ text: `${where}: ${now.length ? `${size} in ${count}` : "none any more"}`,
-          status: is_changed ? NEW : KEPT, unfold: now.length ? "ordinary" : "" }];
+          status: is_changed ? NEW : KEPT, unfold: now.length ? kinds_of_block[some[0].kind] ?? "ordinary" : "" }];
       });
     const across = crossings(this.data, scene.to).map((text) => ({ text, status: KEPT, unfold: "uses" }));
     const pairs = now_of(peers, scene.to).map(({ device, peer }) => `GPU ${device} → GPU ${peer}`).sort();

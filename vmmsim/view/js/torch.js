@@ -5,6 +5,14 @@ class TorchBlocks {
   constructor({ torch = {}, stacks, frames_of_code }) {
     Object.assign(this, { process: 0, blocks: [], ranges: [], begin: 1, end: 0, left_out: 0 }, torch,
       { stacks, frames_of_code, step: 0, now: [], addresses: [], known: new Map() });
+    // What is the same in each step is made once, for there may be many.
+    const keys = new Map(), { begin } = this;
+    this.blocks = this.blocks.map((block) => {
+      const { device, stack, born } = block, made_by = `${device} ${stack}`;
+      if (!keys.has(made_by)) keys.set(made_by, `${device}\n${this.frames(stack)[0]}`);
+      return { ...block, kind: "torch", since: born || begin, ended: 0, mapped: 0, held_by: "", is_idle: false,
+        key: keys.get(made_by) };
+    }).sort((one, other) => one.address - other.address);
   }
   frames(stack) {
     if (!this.known.has(stack))
@@ -17,7 +25,8 @@ class TorchBlocks {
   // Those that are allocated, in the order of their addresses.
   at(step) {
     if (this.step == step) return this.now;
-    this.now = this.tells(step) ? now_of(this.blocks, step).sort((one, other) => one.address - other.address) : [];
+    this.now = this.tells(step) ? now_of(this.blocks, step) : [];
+    for (const block of this.now) block.is_idle = block.awaits > 0 && block.awaits <= step;
     this.addresses = this.now.map(({ address }) => address);
     this.step = step;
     return this.now;
@@ -26,8 +35,8 @@ class TorchBlocks {
   within(process, begin, end, at) {
     const has_part = this.ranges.some((range) => range.begin < end && begin < range.end);
     if (process != this.process || !this.tells(at) || !has_part) return null;
-    return this.blocks_in(begin, end, at).map(({ address, size, awaits }) =>
-      ({ begin: Math.max(address, begin), end: Math.min(address + size, end), is_idle: awaits && awaits <= at }));
+    return this.blocks_in(begin, end, at).map(({ address, size, is_idle }) =>
+      ({ begin: Math.max(address, begin), end: Math.min(address + size, end), is_idle }));
   }
   // That have a part there.
   blocks_in(begin, end, at) {

@@ -50,11 +50,12 @@ const panel_html = `
 const keys = [
   ["← →", "back and forward, among the calls that are listed"], ["Home End", "the first and the last step"],
   ["Shift+← →", "from this step to another, and with Shift+Home or End to the first or last: what changed between"],
+  ["h", "who holds it, or what changed in a comparison; and back to the picture"],
   ["c", "copy the link to this step"],
   ["n p", "the next and the previous call that changes something"], ["r", "the next error; Shift+R the previous"],
   ["w s", "zoom into the timeline and out; also the wheel"],
   ["a d", "in a part of the timeline: earlier and later"], ["0 t", "the whole timeline; calls or time as its axis"],
-  ["/", "find"], ["↑ ↓", "in the list: the next call; in the picture: the next range"],
+  ["/", "find: a number and Enter lead to that step, in a comparison as its other end"], ["↑ ↓", "in the list: the next call; in the picture: the next range"],
   ["Enter", "in the picture: pin the range"], ["Esc", "hide what is said, end a comparison, unpin, leave the search"],
   ["?", "this"]];
 const nearest = (all, at, way) => way > 0 ? all[first_from(all, at + 1)] : all[first_from(all, at) - 1];
@@ -286,7 +287,7 @@ class View {
       w: () => this.timeline.zoom(0.5), s: () => this.timeline.zoom(2), a: () => this.timeline.pan(-0.5),
       d: () => this.timeline.pan(0.5), 0: () => this.timeline.look_at(...this.timeline.whole),
       t: () => this.data.times && this.timeline.show_axis(!this.timeline.is_by_time),
-      c: () => this.has_address && this.copy(), "/": () => this.list.search.focus(), "?": () => this.help.showModal() };
+      h: () => this.go(this.at, { held: !this.held, since: this.since }), c: () => this.has_address && this.copy(), "/": () => this.list.search.focus(), "?": () => this.help.showModal() };
     (this.is_alone ? document : this.element).addEventListener("keydown", (event) => this.pressed(event));
     document.addEventListener("keydown", ({ key, target }) => key == "Escape" && this.escape(target));
   }
@@ -295,8 +296,9 @@ class View {
     if (event.altKey || event.ctrlKey || event.metaKey || this.help.open) return;
     if (target == search) {
       const to = list.listed.find((number) => number >= this.at) ?? list.listed[0];
-      if (name == "Enter" && to) this.go(to, { push: true });
-      return;
+      if (name != "Enter" || !to) return;
+      this.go(to, { push: true, since: this.since });
+      return list.list.focus();
     }
     if (target.matches?.("textarea, select, input:not([type=range])")) return;
     const { at, since } = this, beside = (way) => nearest(list.listed, at, way);
