@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What a fault of one GPU leaves to the other: in one process, and in another process that shares its memory.
 #include "conformance.h"
+#include "messages.h"
 
 __global__ void store(int* to, int value) { *to = value; }
 __global__ void load(const int* from, int* to) { *to = *from; }
@@ -122,34 +123,14 @@ SECTION("GPU 0 is at work when GPU 1 faults") {
 }
 
 // Another process has memory of this one: of GPU 0, made here, which it uses on GPU 1. It faults, and this one goes on.
-static int receive_fd(int peer) {
-  char byte, space[CMSG_SPACE(sizeof(int))];
-  iovec part = {&byte, 1};
-  msghdr message = {};
-  message.msg_iov = &part, message.msg_iovlen = 1;
-  message.msg_control = space, message.msg_controllen = sizeof space;
-  EXPECT(recvmsg(peer, &message, 0) == 1, "no message");
-  int fd;
-  std::memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
-  return fd;
-}
-static void send_fd(int peer, int fd) {
-  char byte = 'x', space[CMSG_SPACE(sizeof(int))] = {};
-  iovec part = {&byte, 1};
-  msghdr message = {};
-  message.msg_iov = &part, message.msg_iovlen = 1;
-  message.msg_control = space, message.msg_controllen = sizeof space;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof fd);
-  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  EXPECT(sendmsg(peer, &message, 0) == 1, "no message");
-}
 static int importer() {
   std::setvbuf(stdout, nullptr, _IONBF, 0);
   CHECK(cudaSetDevice(1)), CHECK(cudaFree(nullptr));
   CUmemGenericAllocationHandle handle;
-  const intptr_t fd = receive_fd(3);
-  CHECK(cuMemImportFromShareableHandle(&handle, (void*)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  int fd;
+  char byte;
+  EXPECT(receive_message(3, &byte, 1, fd), "no message");
+  CHECK(cuMemImportFromShareableHandle(&handle, (void*)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
   const CUdeviceptr address = reserve(page);
   CHECK(cuMemMap(address, page, 0, handle, 0));
   const CUmemAccessDesc reads = access_of(1, CU_MEM_ACCESS_FLAGS_PROT_READ);
@@ -158,7 +139,6 @@ static int importer() {
   CHECK(cudaMemcpy(&value, (void*)address, 4, cudaMemcpyDeviceToHost));
   say("the importer reads", std::to_string(value));
   store<<<1, 1>>>((int*)address, 6), say("the importer stores by GPU 1", cudaDeviceSynchronize());
-  char byte = 'f';
   EXPECT(write(3, &byte, 1) == 1 && read(3, &byte, 1) == 1, "the exporter is gone");
   return 0;
 }
@@ -173,8 +153,9 @@ SECTION("another process faults on GPU 1, in memory of GPU 0 that it imported") 
   int peer, fd, value = 0;
   const pid_t child = start_in_role("importer", &peer);
   CHECK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-  send_fd(peer, fd), close(fd);
-  char byte = 0;
+  char byte = 'm';
+  EXPECT(send_message(peer, &byte, 1, fd), "no message");
+  close(fd);
   EXPECT(read(peer, &byte, 1) == 1, "the importer is gone");
   for (int gpu : {0, 1}) {
     say("this process, on GPU " + std::to_string(gpu), cudaSetDevice(gpu));

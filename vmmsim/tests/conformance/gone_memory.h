@@ -33,6 +33,15 @@ __global__ void wait_for(const volatile int* go) {
   while (!*go && now - begin < 5'000'000'000);
 }
 
+__global__ void store(char* memory, size_t size) {
+  for (size_t i = threadIdx.x; i < size; i += blockDim.x) memory[i] = 7;
+}
+__global__ void load(const char* memory, size_t size, int* sum) {
+  int found = 0;
+  for (size_t i = threadIdx.x; i < size; i += blockDim.x) found += memory[i];
+  if (found == -1) *sum = found;
+}
+
 enum class When { queued, running, in_a_graph };
 inline std::string sized(size_t size) {
   return size < 1 << 10   ? std::to_string(size) + " bytes"

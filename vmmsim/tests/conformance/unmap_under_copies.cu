@@ -5,15 +5,6 @@
 
 constexpr size_t KiB = 1 << 10;
 
-__global__ void store(char* memory, size_t size) {
-  for (size_t i = threadIdx.x; i < size; i += blockDim.x) memory[i] = 7;
-}
-__global__ void load(const char* memory, size_t size, int* sum) {
-  int mine = 0;
-  for (size_t i = threadIdx.x; i < size; i += blockDim.x) mine += memory[i];
-  if (mine == -1) *sum = mine;
-}
-
 // Memory of another kind, of at least this size, made once.
 static char* page_locked(size_t size) {
   static void* made = nullptr;

@@ -3,15 +3,6 @@
 // waits, and which fault comes of it.
 #include "gone_memory.h"
 
-__global__ void store(char* memory, size_t size) {
-  for (size_t i = threadIdx.x; i < size; i += blockDim.x) memory[i] = 7;
-}
-__global__ void load(const char* memory, size_t size, int* sum) {
-  int mine = 0;
-  for (size_t i = threadIdx.x; i < size; i += blockDim.x) mine += memory[i];
-  if (mine == -1) *sum = mine;
-}
-
 // Memory of a GPU, open to both.
 static char* of_gpu(int gpu, size_t size) {
   static CUdeviceptr made = 0;
