@@ -241,37 +241,44 @@
 
   // What was there before a line and what is there after it, as lives of two steps: vmmsim/view/js draws what changed.
   const BEFORE = 1, NOW = 2;
-  const life = (was, is) => [was ? BEFORE : NOW, is ? 0 : NOW];
+  const life = (was, is) => ({ born: was ? BEFORE : NOW, died: is ? 0 : NOW });
   const both = (was, is, keyOf) => {
     const found = new Map();
     for (const each of was) found.set(keyOf(each), { was: each });
     for (const each of is) found.set(keyOf(each), { ...found.get(keyOf(each)), is: each });
-    return [...found.values()].map((each) => ({ ...each, it: each.is ?? each.was }));
+    return [...found.values()].map((each) => ({ ...each, latest: each.is ?? each.was }));
   };
 
   const livesOf = (was, is) => {
     const devices = [...Array(GPUS).keys()], data = { devices, names_of_processes: [""], reservations: [], mappings: [],
       memory: [], handles: [], bindings: [], blocks: [], peers: [] };
-    for (const { was: old, is: now, it } of both(was.memories, is.memories, ({ memory }) => memory)) {
+    for (const { was: old, is: now, latest: { memory: nth, size, device } }
+      of both(was.memories, is.memories, ({ memory }) => memory)) {
       const steps = !old ? [NOW] : now ? [BEFORE] : [BEFORE, NOW];
-      data.memory[it.memory] = [it.size, it.device, 0, [], steps, {}];
+      data.memory[nth] = { size, device, is_multicast: 0, events: [], steps, rare: {} };
     }
     data.memory = Array.from(data.memory, (each) => each ?? 0);
-    for (const { was: old, is: now, it } of both(was.handles, is.handles, ({ handle }) => handle)) {
-      const counts = [[BEFORE, old?.references ?? 0], [NOW, now?.references ?? 0]];
-      if (counts[0][1] || counts[1][1])
-        data.handles.push([0, it.memory + 1, ...life(counts[0][1], counts[1][1]), counts, is.names.get(it.handle)]);
+    for (const { was: old, is: now, latest: { handle, memory } }
+      of both(was.handles, is.handles, (record) => record.handle)) {
+      const had = old?.references ?? 0, has = now?.references ?? 0;
+      const counts = [{ step: BEFORE, count: had }, { step: NOW, count: has }];
+      if (had || has)
+        data.handles.push({ process: 0, memory: memory + 1, ...life(had, has), counts, name: is.names.get(handle) });
     }
     const mappings = both(was.mappings, is.mappings, ({ address, memory }) => `${address} ${memory}`);
-    for (const { was: old, is: now, it } of both(was.reservations, is.reservations, ({ address }) => address)) {
-      const address = `0x${it.address.toString(16)}`, place = data.reservations.length;
-      data.reservations.push([0, is.names.get(address) ?? address, address, it.size, ...life(old, now), 0]);
-      for (const { was: before, is: after, it: { address, size, memory, access } } of mappings) {
-        const begin = Math.max(address, it.address), end = Math.min(address + size, it.address + it.size);
+    for (const { was: old, is: now, latest: { address: from, size } }
+      of both(was.reservations, is.reservations, ({ address }) => address)) {
+      const base = `0x${from.toString(16)}`, reservation = data.reservations.length;
+      data.reservations.push({ process: 0, name: is.names.get(base) ?? base, base, size, ...life(old, now),
+        is_guessed: 0 });
+      for (const { was: before, is: after, latest: mapping } of mappings) {
+        const begin = Math.max(mapping.address, from), end = Math.min(mapping.address + mapping.size, from + size);
         if (begin >= end) continue;  // one may go on in the next reservation
-        const granted = access.flatMap((_, gpu) => [[BEFORE, gpu, before?.access[gpu] ?? 0],
-          [NOW, gpu, (after ?? before).access[gpu]]]);
-        data.mappings.push([place, begin - it.address, end - begin, memory + 1, ...life(before, after), granted]);
+        const granted = mapping.access.flatMap((_, device) => [
+          { step: BEFORE, device, flags: before?.access[device] ?? 0 },
+          { step: NOW, device, flags: (after ?? before).access[device] }]);
+        data.mappings.push({ reservation, offset: begin - from, size: end - begin, memory: mapping.memory + 1,
+          ...life(before, after), granted });
       }
     }
     return data;
