@@ -25,16 +25,20 @@ HINT_OF = {"mapped": 2, "granted": 3, "given_back": 4, "GIVEN_BACK": 4}
 @check("two chunks are mapped, one after the other", page="#1-get-addresses-and-memory", points=2)
 def mapped(run):
     run.must_not_stop_at("cuMemAddressReserve", "cuMemCreate", "cuMemMap")
+    if len(run.calls("cuMemMap")) < 2:
+        raise run.wrong("two chunks are mapped", f"{len(run.calls('cuMemMap'))} are")
 
 
 @check("the kernels may read and write both", page="#2-map-the-memory-and-let-the-gpu-in")
 def granted(run):
     run.must_not_stop_at("cuMemSetAccess", "kernel")
+    run.must_call("cuMemSetAccess", "access is granted")
 
 
 @check("each thing is given back by the call that undoes it", page="#5-give-it-back")
 def given_back(run):
     run.must_not_stop_at("cuMemUnmap", "cuMemRelease", "cuMemAddressFree", "cudaFree")
+    run.must_call("cuMemUnmap", "what is mapped is unmapped")
 
 
 @check("all memory comes from cuMemCreate", kept=True)

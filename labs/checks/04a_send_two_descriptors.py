@@ -6,7 +6,7 @@ One machine is enough: main takes two chunks of GPU 0; what can differ is a numb
 
 import ctypes
 
-from labs.judge.check import EXPORT, IMPORT, check
+from labs.judge.check import EXPORT, IMPORT, Run, check
 from labs.judge.drawn import drawn
 
 TITLE = "Send two descriptors"
@@ -77,7 +77,7 @@ def what_was_imported(run, call):
     return f"it imported {fd}: no descriptor was sent beside the message, or none was taken from it"
 
 
-@check("the importer imports the descriptors that it was sent", page="#2-send-it", points=4)
+@check("the importer imports the descriptors that it was sent", page="#2-send-it", points=3)
 def imports_its_own(run):
     wanted = "the importer receives descriptors of its own, sent as SCM_RIGHTS, and imports them"
     for call in run.must_import():
@@ -144,3 +144,6 @@ def sent(run):
             raise call.wrong(
                 wanted, f"this one carries {numbers}; cmsg_len says how many: CMSG_LEN(2 * sizeof(int)) for two"
             )
+
+
+answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)

@@ -6,13 +6,26 @@ One machine is enough: main takes one granule of GPU 0; what can differ is who i
 
 import re
 
-from labs.judge.check import Run, check
+from labs.judge.check import EXPORT, IMPORT, Run, check
+from labs.judge.diagnosis import how_it_ended
 from labs.judge.drawn import drawn
 
 TITLE = "Send all 64 bytes, then wait"
 MINUTES = 15
 SIZE = drawn("05b").randrange(4, 40, 2)  # MiB
-MAINS = {"integers": 1 << 19}, {"integers": SIZE << 18, "changes": {"size = 2 << 20": f"size = {SIZE} << 20"}}
+SHUT = " signal(SIGPIPE, SIG_IGN); shutdown(socket, SHUT_RDWR);"
+EXPORTED = "CHECK(cuMemExportToShareableHandle(&shared, memory, CU_MEM_HANDLE_TYPE_FABRIC, 0));"
+IMPORTED = "CHECK(cuMemImportFromShareableHandle(&memory, &shared, CU_MEM_HANDLE_TYPE_FABRIC));"
+MAINS = (
+    {"integers": 1 << 19},
+    {"integers": SIZE << 18, "changes": {"size = 2 << 20": f"size = {SIZE} << 20"}},
+    {
+        "prints": "",
+        "words": "with a socket that is shut before the handle is sent",
+        "changes": {EXPORTED: EXPORTED + SHUT},
+    },
+    {"prints": "", "words": "with a socket that is shut after the import", "changes": {IMPORTED: IMPORTED + SHUT}},
+)
 PAGE = "05_fabric/README.md#2-send-its-name"
 OUTPUT = """\
 64 bytes came
@@ -26,7 +39,7 @@ HINTS = [
     "In the importer, after the import: write(socket, &byte, 1). In the exporter, after the handle is sent: "
     "read(socket, &byte, 1), which returns when that byte has come.",
 ]
-HINT_OF = {"all_bytes": 1, "released_after": 3}
+HINT_OF = {"all_bytes": 1, "released_after": 3, "answers": 4}
 
 
 FABRIC = 8  # CU_MEM_HANDLE_TYPE_FABRIC
@@ -48,7 +61,7 @@ def all_bytes(run):
             raise call.wrong(wanted, "what came is not the handle of this memory, and the import was refused")
 
 
-@check("the exporter gives the memory back after the import", points=6)
+@check("the exporter gives the memory back after the import", points=5)
 def released_after(run):
     import_holds(run)
     import_holds(run.again(slow_importer=True))
@@ -69,3 +82,20 @@ def lost_before(run, first):
         if call.name in ("cuMemRelease", "cuMemUnmap") and not any(it.lives() for it in machine.memory if it.exports):
             return call
     return None
+
+
+@check("each answer is looked at, of read and write, too", main=0)
+def answers(run):
+    run.must_look_at_answers()
+    wanted = (
+        "if read or write fails, as when the other process has ended, the program tells of it and ends with status 1"
+    )
+    for main, name in (2, EXPORT), (3, IMPORT):
+        other = run.runner.run(run.options | {"main": main})
+        before = other.must_call(name, "the program gets there")[-1]
+        if other.ended.why or other.ended.status == 0:
+            raise before.wrong(wanted, how_it_ended(other) or "the exporter went on, and ended with status 0")
+        if "the importer failed" in other.said:
+            raise before.wrong(wanted, "the exporter went on, and gave the memory back")
+        if "in the importer" in other.stdout:
+            raise before.wrong(wanted, "the importer went on, and used the memory")

@@ -318,7 +318,13 @@ class Run:
 
     def is_injected(self, call):
         """Whether it is the call that `fail` lets fail."""
-        return f"{call.name}:{call.nth}" == self.options.get("fail", "").partition("=")[0]
+        return self.options.get("fail", "").partition("=")[0] in (f"{call.name}:{call.nth}", self.named(call))
+
+    def named(self, call):
+        """A call as `vmmsim --fail` takes it."""
+        processes = [*dict.fromkeys(one.pid for one in self.all if one.name not in NO_CALLS)]
+        which = f"@{processes.index(call.pid) + 1}" if len(processes) > 1 and call.pid in processes else ""
+        return f"{call.name}:{call.nth}{which}"
 
     def wrong(self, wanted, happened):
         return CheckFailed(wanted, happened, run=self)
@@ -393,7 +399,7 @@ class Run:
         for each in (reversed(calls), calls):  # of a line the first call, then the last
             for call in {(call.name, call.line): call for call in each}.values():
                 error = "cudaErrorUnknown" if call.name.startswith("cuda") else "CUDA_ERROR_UNKNOWN"
-                self.must_end_at_failure(f"{call.name}:{call.nth}={error}")
+                self.must_end_at_failure(f"{self.named(call)}={error}")
 
     def must_end_at_failure(self, fail, says=""):
         """After the call that is made to fail it gives back at most, tells of it in these words, and ends with a status

@@ -115,6 +115,12 @@ def how_it_ended(run):
     return "" if run.all else before
 
 
+def is_left(run):
+    """Whether the program did not come to its end, and nothing shows why: no call was refused, and it said nothing."""
+    has_ended = "are not given back" in run.stdout or run.ended.why
+    return not (has_ended or run.said or run.is_disturbed or refusal(run))
+
+
 def wrong_end(run):
     happened = how_it_ended(run)
     file = re.escape(run.program.source.name)

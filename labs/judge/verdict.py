@@ -12,7 +12,7 @@ from labs.judge import compiler, diagnosis
 from labs.judge.check import ENDED, GIVEN_BACK, CheckFailed, Run
 from labs.judge.drawn import NAME, SEED
 from labs.judge.memory_map import memory_map
-from labs.judge.program import ROOT, CannotJudge, Program
+from labs.judge.program import ROOT, CannotJudge, Ended, Program
 from labs.judge.runner import Runner
 from labs.judge.splice import whole
 from vmmsim.trace import OF_LOADING
@@ -71,10 +71,20 @@ class Lab:
             raise CannotJudge(f"POINTS of labs/checks/{self.name}.py names what is no check: {', '.join(unknown)}")
         return {title: own.get(title, 1) for title in (*self.titles(), REAL)}
 
+    def holds_of_nothing(self, function):
+        """Whether a check finds no fault with a program that has made no call."""
+        runner = Runner(types.SimpleNamespace(mains=self.mains))
+        runner.is_closed = True
+        try:
+            function(Run(runner, self.options | function.options, Ended(0, "", "", "", b"")))
+        except Exception:  # it misses something, or another run
+            return False
+        return True
+
     def points(self, checks):
-        """The points of each of these checks with their marks: what the starter has right, and what holds in every lab,
-        is to be kept, and counts once something else holds."""
-        own = {one.title for one in self.checks if not one.kept}
+        """The points of each of these checks with their marks: what the starter has right, what holds in every lab, and
+        what holds of a program that does nothing is to be kept, and counts once something else holds."""
+        own = {one.title for one in self.checks if not one.kept and not self.holds_of_nothing(one)}
         has_begun = any(title in own and mark == "passed" for title, mark in checks)
         counts = {title for title, mark in checks if mark == "passed" and (has_begun or title == BUILT)}
         return {title: weight * (title in counts) for title, weight in self.weights().items()}
@@ -130,6 +140,8 @@ class Judge:
         held = dict.fromkeys(self.held, "passed")
         if told.failed and self.run:
             held = self.marks()
+            if diagnosis.is_left(self.run):  # what main has right is not the student's
+                held = {title: mark for title, mark in held.items() if mark == "failed" or title == BUILT}
         held |= {told.failed: "failed"}
         told.checks = [(one, held.get(one, "not reached")) for one in titles]
         told.status = "failed" if told.failed else "passed"

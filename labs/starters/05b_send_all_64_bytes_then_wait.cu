@@ -4,6 +4,7 @@
 // This program sends 8 of the 64 bytes of a fabric handle, and releases the memory at once. Change both, in two places:
 // - the importer imports all 64 bytes of the handle
 // - the exporter keeps the memory until the importer has imported it, however slow that is
+// - each answer is looked at, of read and write, too
 // With a channel, this lab has run on simulated GPUs only.
 // Read 05_fabric/README.md#2-send-its-name.
 #include <sys/socket.h>

@@ -124,7 +124,7 @@ class AllAnswers:
 
     def __init__(self, lab, stack, scratch):
         self.lab, self.answers, self.source = lab, ABOUT[lab][1], scratch / f"{lab.name}.cu"
-        self.texts = [self.changed(answer.change) for answer in self.answers]
+        self.texts = [*(self.changed(answer.change) for answer in self.answers), ends_at_once(lab.whole_solution())]
         starter = lab.starter.read_text()
         self.spliced = [spliced(starter, text, self.source.name, lab.mains) for text in self.texts]
         self.source.write_text(program_of(self.spliced))
@@ -142,7 +142,9 @@ class AllAnswers:
         return text
 
     def verdict(self, answer):
-        number = self.answers.index(answer)
+        return self.judged(self.answers.index(answer), answer.fails, marks=lambda self: {})
+
+    def judged(self, number, fails="", marks=Judge.marks):
         self.source.write_text(self.texts[number])
 
         def build(program):
@@ -158,14 +160,27 @@ class AllAnswers:
         # solution and of answers that are wrong by it.
         checks = self.lab.checks
         of_calls = [check for check in checks if check.func is Run.must_look_at_answers]
-        if number and not EACH_CALL and answer.fails not in [check.title for check in of_calls]:
+        if number and not EACH_CALL and fails not in [check.title for check in of_calls]:
             checks = [check for check in checks if check not in of_calls]
         with (
             unittest.mock.patch.multiple(Program, build=build, run=run),
-            unittest.mock.patch.object(Judge, "marks", lambda self: {}),
+            unittest.mock.patch.object(Judge, "marks", marks),
             unittest.mock.patch.object(self.lab, "checks", checks),
         ):
             return judge(self.lab, self.source, limit=LIMIT)
+
+
+def ends_at_once(text):
+    """A program each of whose parts, or the first function there, does nothing but end it."""
+    lines, depth, is_begun, head = text.splitlines(), 0, False, ""
+    for at, line in enumerate(lines):
+        is_begun = is_begun or line.strip().startswith("// >>>")
+        head = head if depth else line
+        depth += line.count("{") - line.count("}")
+        if is_begun and depth and not head.startswith("struct"):
+            lines[at] += "\n  return;" if re.match("__(global|device)__", head) else "\n  std::exit(3);"
+            is_begun = False
+    return "\n".join(lines)
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +208,12 @@ def test_a_wrong_answer_fails(answer, verdict_on):
     assert (verdict.status, verdict.failed) == ("failed", answer.fails), verdict.words
     assert re.search(answer.says, verdict.words)
     assert not re.search(r"Traceback|/lab-|\.py\b", verdict.words)
+
+
+@each_lab
+def test_a_part_that_does_nothing_earns_nothing(lab, all_answers):
+    verdict = all_answers(lab).judged(len(ABOUT[lab][1]))
+    assert report_of(lab, verdict.status, verdict.checks)["points"] == 0, verdict.checks
 
 
 @each_lab
