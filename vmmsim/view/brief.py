@@ -92,17 +92,19 @@ def launched(line, apart):
 
 
 def told_apart(names):
-    alike, told = {}, {}
+    alike, found = {}, {}
     for name in names:
         alike.setdefault(bare(name), {})[name] = of_template(name)
-    for its in alike.values():
-        columns = [each for each in itertools.zip_longest(*its.values(), fillvalue="") if len(set(each)) > 1]
-        columns = next(([each] for each in columns if len(set(each)) == len(its)), columns)  # one may do
-        whole = [", ".join(parts) for parts in zip(*columns, strict=True)]
-        short = [each.partition("(")[0] for each in whole]  # without what a function takes
-        parts = zip(its, short if len(set(short)) == len(its) else whole, strict=False)
-        told |= {name: f"<{part[:LONGEST]}>" for name, part in parts}
-    return told
+    for arguments in alike.values():  # of the kernels that are called so, by the whole name
+        columns = [
+            column for column in itertools.zip_longest(*arguments.values(), fillvalue="") if len(set(column)) > 1
+        ]
+        columns = next(([column] for column in columns if len(set(column)) == len(arguments)), columns)  # one may do
+        full = [", ".join(parts) for parts in zip(*columns, strict=True)]
+        short = [text.partition("(")[0] for text in full]  # without what a function takes
+        parts = zip(arguments, short if len(set(short)) == len(arguments) else full, strict=False)
+        found |= {name: f"<{part[:LONGEST]}>" for name, part in parts}
+    return found
 
 
 def of_template(name):
@@ -114,4 +116,4 @@ def of_template(name):
             break
         found += [""] * (letter == "," and not depth)
         found[-1] += letter * (letter != "," or depth > 0)
-    return [each.strip() for each in found]
+    return [argument.strip() for argument in found]

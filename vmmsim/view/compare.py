@@ -114,15 +114,15 @@ def refused_of(steps):
     return collections.Counter((1, f"{step.call}, {step.brief}") for step in wrong)
 
 
-def only(noun, name, ours, theirs):
-    most_first = sorted((ours - theirs).items(), key=lambda item: -item[0][0] * item[1])
+def only(noun, name, counts, others):
+    most_first = sorted((counts - others).items(), key=lambda item: -item[0][0] * item[1])
     sentences = [f"{count} × {words}" if count > 1 else words for (_, words), count in most_first]
     return f"{noun} only in {name}: {listed(sentences)}." if sentences else ""
 
 
 def calls_of(one, other, names):
-    ours, theirs = (collections.Counter(step.call for step in steps) for steps in (one, other))
-    apart = [(call, ours[call], theirs[call]) for call in ours | theirs if ours[call] != theirs[call]]
+    first, second = (collections.Counter(step.call for step in steps) for steps in (one, other))
+    apart = [(call, first[call], second[call]) for call in first | second if first[call] != second[call]]
     apart.sort(key=lambda counts: -abs(counts[1] - counts[2]))
     sentences = [f"{call} {count:,} and {others:,}" for call, count, others in apart]
     return f"Calls of {' and of '.join(names)}: {listed(sentences)}." if sentences else ""

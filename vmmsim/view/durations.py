@@ -60,12 +60,12 @@ def longest(works):
         if name := work.get("name"):
             times[name] += work["end"] - work["start"]
             counts[name] += 1
-    told = [
+    named = [
         f"{short(name)[:60]} {duration_text(time)}" + f" ({counts[name]} ×)" * (counts[name] > 1)
         for name, time in times.most_common(MOST_NAMES)
     ]
-    others = f" and {plural(len(times) - len(told), 'other')}" * (len(times) > len(told))
-    return f": {', '.join(told)}{others}" if told else ""
+    others = f" and {plural(len(times) - len(named), 'other')}" * (len(times) > len(named))
+    return f": {', '.join(named)}{others}" if named else ""
 
 
 def of_gpus(recording):

@@ -233,12 +233,12 @@ def stream_of(line):
 
 
 def cause(line):
-    whole, fault = line["explanation"], line.get("fault")
+    explanation, fault = line["explanation"], line.get("fault")
     why = fault.get("why") if isinstance(fault, dict) else ""
-    if isinstance(why, str) and why and whole.endswith(why):
+    if isinstance(why, str) and why and explanation.endswith(why):
         return why
-    found = re.search(r" answers [A-Za-z_]+: ", whole)
-    return whole[found.end() :] if found else whole
+    found = re.search(r" answers [A-Za-z_]+: ", explanation)
+    return explanation[found.end() :] if found else explanation
 
 
 def devices_of(lines):

@@ -53,23 +53,30 @@ def already(recording, step, line):
     return ""
 
 
-def is_for_the_same(one, other, has_acted):
+def is_for_the_same(refused, later, has_acted):
     """Other arguments, for the same thing."""
-    outputs = one["outputs"].keys() | other["outputs"].keys()
-    ours, theirs = ({key: its for key, its in leaves(line["arguments"]) if key not in outputs} for line in (one, other))
-    if ours == theirs or "Launch" in one["call"]:  # what has changed is elsewhere; another launch does other work
+    outputs = refused["outputs"].keys() | later["outputs"].keys()
+    given, given_later = (
+        {key: value for key, value in leaves(line["arguments"]) if key not in outputs} for line in (refused, later)
+    )
+    if (
+        given == given_later or "Launch" in refused["call"]
+    ):  # what has changed is elsewhere; another launch does other work
         return False
-    named = {name: value for name, value in ours.items() if value.startswith("0x") and not WAYS.fullmatch(name)}
+    named = {name: value for name, value in given.items() if value.startswith("0x") and not WAYS.fullmatch(name)}
     named = {name: value for name, value in named.items() if value != "0x0"}
     if key := next((name for name in PLACES if name in named), None):
-        return theirs.get(key) == named[key]
+        return given_later.get(key) == named[key]
     if named:
-        return named.items() <= theirs.items()
+        return named.items() <= given_later.items()
     ways, wanted = (
-        [{key: value for key, value in its.items() if bool(WAYS.fullmatch(key)) == is_way} for its in (ours, theirs)]
+        [
+            {key: value for key, value in arguments.items() if bool(WAYS.fullmatch(key)) == is_way}
+            for arguments in (given, given_later)
+        ]
         for is_way in (True, False)
     )
-    is_of_value = re.search("INVALID_?VALUE", one["result"], re.IGNORECASE)  # else the way alone was refused
+    is_of_value = re.search("INVALID_?VALUE", refused["result"], re.IGNORECASE)  # else the way alone was refused
     return not has_acted and ways[0] != ways[1] and (not is_of_value or wanted[0] == wanted[1])
 
 

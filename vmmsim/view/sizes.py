@@ -46,15 +46,15 @@ def size_and_bytes(size):
 
 def sizes_text(sizes, gpus_shown=2):
     """18 MiB of GPU 0, 2 MiB of GPU 0 by cudaMalloc, 4 MiB of the host, 1 MiB managed: of {(kind, GPU): bytes}."""
-    gpus, told = sorted({device for _, device in sizes if device >= 0}), []
+    gpus, texts = sorted({device for _, device in sizes if device >= 0}), []
     groups = [([gpu], f" of GPU {gpu}" * (gpus_shown > 1)) for gpu in gpus]
     for some, where in groups if len(gpus) <= 4 else [(gpus, f" of {len(gpus)} GPUs")]:
         for kind, how in (VMM, ""), (ORDINARY, " by cudaMalloc"):
             if size := sum(sizes[kind, device] for device in some):
-                told.append(size_text(size) + where + how)
+                texts.append(size_text(size) + where + how)
     host, managed = sizes[VMM, -1] + sizes[ORDINARY, -1], sizes[MANAGED, -1]
-    told += [f"{size_text(host)} of the host"] * bool(host) + [f"{size_text(managed)} managed"] * bool(managed)
-    return ", ".join(told)
+    texts += [f"{size_text(host)} of the host"] * bool(host) + [f"{size_text(managed)} managed"] * bool(managed)
+    return ", ".join(texts)
 
 
 def plural(count: int, noun: str) -> str:

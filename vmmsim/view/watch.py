@@ -167,11 +167,11 @@ def recordings_of(given):
     if not looks and re.search(r"\.pickle|\.pkl", path.name):
         given.error(f"a snapshot of PyTorch goes with a recording: {given.tool.name} --snapshot {word} RECORDING")
     if not looks and path.suffix == ".py":
-        whole = shlex.join(["python3", *given.command])
-        given.error(f"{word} cannot be executed by itself: put python3 before it, as in {whole}")
+        started = shlex.join(["python3", *given.command])
+        given.error(f"{word} cannot be executed by itself: put python3 before it, as in {started}")
     if more or not looks and (given.real or given.record is not None):
-        what = "is a recording, and takes no arguments but a second recording" if looks else "cannot be executed"
-        given.error(f"{word} {what}")
+        wrong = "is a recording, and takes no arguments but a second recording" if looks else "cannot be executed"
+        given.error(f"{word} {wrong}")
     return [path]
 
 
@@ -291,13 +291,13 @@ def name_of_view(given):
     return pathlib.Path(f"{name or 'view'}.{'svg' if given.svg else 'html'}")
 
 
-def check_writable(path, is_ours, what, option):
+def check_writable(path, is_ours, noun, option):
     """Failed if the file cannot be written, or is somebody's and would be lost."""
     if path.exists():
         if not path.is_file():
             raise Failed(f"{path} is no file: name another with {option}")
         if path.stat().st_size and not is_ours(path):
-            raise Failed(f"{path} is there and is no {what}: rename it, or name another file with {option}")
+            raise Failed(f"{path} is there and is no {noun}: rename it, or name another file with {option}")
     elif not path.parent.is_dir():
         raise Failed(f"there is no directory {path.parent}")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
@@ -347,9 +347,9 @@ def draw(recordings, path, given=None):
 def describe(recording):
     calls = calls_of(recording)
     faults = sum(map(is_fault, calls))
-    its = (sum(map(is_refused, calls)) - faults, "refused"), (faults, "for a fault")
-    told = [f"{count} of them {how}" for count, how in its if count]
-    return ", ".join([plural(len(calls), "call") + " of CUDA", *told])
+    errors = (sum(map(is_refused, calls)) - faults, "refused"), (faults, "for a fault")
+    counted = [f"{count} of them {how}" for count, how in errors if count]
+    return ", ".join([plural(len(calls), "call") + " of CUDA", *counted])
 
 
 # --- All of it

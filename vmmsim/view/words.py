@@ -181,8 +181,8 @@ def extents(arguments):
     config = arguments.get("config")
     given = config if isinstance(config, dict) else arguments
     found = []
-    for what in "gridDim", "blockDim":
-        sizes = given.get(what, [given.get(what + axis) for axis in "XYZ"])
+    for name in "gridDim", "blockDim":
+        sizes = given.get(name, [given.get(name + axis) for axis in "XYZ"])
         if not isinstance(sizes, list) or not sizes or not all(isinstance(size, int) for size in sizes):
             return "", ""
         while sizes[1:] and sizes[-1] == 1:
@@ -193,8 +193,10 @@ def extents(arguments):
 
 def pairs(values, others=()):
     """Those that are short, by name."""
-    its = ((key, value) for key, value in values.items() if isinstance(value, (int, float, str)) and key not in others)
-    return ", ".join(f"{key} {value}" for key, value in its)[:120]
+    short = (
+        (key, value) for key, value in values.items() if isinstance(value, (int, float, str)) and key not in others
+    )
+    return ", ".join(f"{key} {value}" for key, value in short)[:120]
 
 
 def right(flags):
@@ -270,8 +272,8 @@ class Asked:
         return words if isinstance(words, str) else words(self)
 
     def words(self):
-        its = (f"{size_text(size)} of {call}" for call, size in self.freed.items())
-        return self.of_call() + (f" With it goes {' and '.join(its)}." if self.freed else "")
+        freed = (f"{size_text(size)} of {call}" for call, size in self.freed.items())
+        return self.of_call() + (f" With it goes {' and '.join(freed)}." if self.freed else "")
 
     def of_call(self):
         line = self.line
@@ -296,7 +298,8 @@ class Asked:
         pid, all_launches, late, inferred = self.line["pid"], self.machine.launches, "", ""
         step, line = all_launches.get((pid, self.line.get("fault", {}).get("launch")), (0, None))
         if "fault" not in self.line and OF_KERNELS.search(self.line["result"]):
-            last = (its for its in reversed(all_launches.values()) if its[1]["pid"] == pid and not is_refused(its[1]))
+            launches = reversed(all_launches.values())
+            last = (launch for launch in launches if launch[1]["pid"] == pid and not is_refused(launch[1]))
             step, line = next(last, (0, None))
             late, inferred = ", which comes late", ", if it was the last launch before this call (inferred)"
             if unmapped := step and self.unmapped_before(pid):
@@ -310,7 +313,7 @@ class Asked:
         return f"{late}: {kernel} that {line['call']} launched in step {step} went wrong{inferred}"
 
     def last_launch(self):
-        launches = (step for step, its in reversed(self.machine.launches.values()) if its["pid"] == self.line["pid"])
+        launches = (step for step, line in reversed(self.machine.launches.values()) if line["pid"] == self.line["pid"])
         step = next(launches, 0)
         return f". The last launch before that is in step {step}" if step else ""
 
@@ -324,9 +327,9 @@ class Asked:
         first, last = calls[0][0], calls[-1][0]
         when = f"steps {first} to {last}" if last > first else f"step {first}"
         launched = ", ".join(f"the last {kind} in step {step}" for step, kind in sorted(running, reverse=True))
-        what = "went wrong" if "FAIL" in self.line["result"].upper() else "touched memory that was not mapped"
+        fault = "went wrong" if "FAIL" in self.line["result"].upper() else "touched memory that was not mapped"
         before = f"while work that was launched before ({launched}) may still have been running (inferred): {WAIT}"
-        return f"An earlier kernel {what}; CUDA reports it only now. {who} {size_text(size)} in {when} {before}"
+        return f"An earlier kernel {fault}; CUDA reports it only now. {who} {size_text(size)} in {when} {before}"
 
     def answer(self):
         call, result = self.line["call"], self.line["result"]
@@ -502,9 +505,9 @@ class Asked:
     def gone(self):
         identities = [number(change.get("identity")) for change in self.line["changes"]]
         names = [memory_text(memory) for memory in map(self.machine.followed.get, identities) if memory]
-        what = " and ".join(names) if names else "What was exported"
+        subject = " and ".join(names) if names else "What was exported"
         are, them = ("are", "them") if names[1:] else ("is", "it")
-        return f"{what[0].upper()}{what[1:]} {are} gone: no process and no descriptor holds {them}."
+        return f"{subject[0].upper()}{subject[1:]} {are} gone: no process and no descriptor holds {them}."
 
     @answered("vanished")
     def vanish(self):
@@ -547,8 +550,8 @@ class Asked:
 
     @asked("cudaMemset")
     def fill(self):
-        each = {"cuMemsetD32": 4, "cuMemsetD16": 2}.get(self.line["call"].removesuffix("Async"), 1)
-        return f"fill {sized(self.number('count', 'N') * each)} at {self.at('devPtr', 'dstDevice')}"
+        width = {"cuMemsetD32": 4, "cuMemsetD16": 2}.get(self.line["call"].removesuffix("Async"), 1)
+        return f"fill {sized(self.number('count', 'N') * width)} at {self.at('devPtr', 'dstDevice')}"
 
     # --- The rest
     @asked("cudaLaunchKernel")

@@ -20,9 +20,9 @@ function names_of(names) {
   return ranges.length > 3 ? `${ranges.slice(0, 2).join(", ")}, …, ${ranges.at(-1)}` : ranges.join(", ");
 }
 // Of ranks, each a list of numbers: the higher ones first.
-const by_rank = (rank) => (one, other) => {
-  const ours = rank(one), nth = rank(other).findIndex((its, index) => its != ours[index]);
-  return nth < 0 ? 0 : rank(other)[nth] - ours[nth];
+const by_rank = (rank) => (a, b) => {
+  const [of_a, of_b] = [a, b].map(rank), nth = of_b.findIndex((number, index) => number != of_a[index]);
+  return nth < 0 ? 0 : of_b[nth] - of_a[nth];
 };
 
 // active: the process whose turn it is; fault as a Drawing has it.
@@ -61,10 +61,10 @@ class Aggregator {
     const touched = region.inside.map(({ memory }) => memory.touched).join();
     if (region.touched != touched) {  // or it has been seen before, and nothing has happened to it
       region.fill(this.scene.joined(region.inside, 2,
-        (one, other) => one.memory.touched == other.memory.touched));
-      Object.assign(region, { touched, whole: region.parts });
+        (a, b) => a.memory.touched == b.memory.touched));
+      Object.assign(region, { touched, all_parts: region.parts });
     }
-    region.parts = region.whole;
+    region.parts = region.all_parts;
     region.bytes = sum(region.inside.filter(({ status }) => status != GONE).map(({ size }) => size));
     const offset = this.fault?.process == region.process ? this.fault.address - region.base : -1;
     const { inside } = region;  // across GPUs; or of memory that is used elsewhere in another way
@@ -89,8 +89,8 @@ class Aggregator {
   // The reservations that are shown of a process, each for its group, and what of it is not.
   shown(process, most, width, measures) {
     const groups = this.spaces[process], chosen = groups.slice(0, most), rest = groups.slice(most).flat();
-    const regions = chosen.map((group) => this.one_of(group, width, measures));
-    regions.sort((one, other) => one.number - other.number);
+    const regions = chosen.map((group) => this.region_of_group(group, width, measures));
+    regions.sort((a, b) => a.number - b.number);
     if (!groups.length) return { regions, more: "nothing reserved" };
     const mapped = (some) => size_text(sum(some.map(({ bytes }) => bytes)));
     const crossing = rest.filter(({ crosses }) => crosses);
@@ -98,10 +98,10 @@ class Aggregator {
     const across = crossing.length ? `, ${mapped(crossing)} of it shared` : "";
     return { regions, more: rest.length ? `… and ${plural(rest.length, "more reservation")}${of}${across}` : "" };
   }
-  one_of([first, ...others], width, measures) {
+  region_of_group([first, ...others], width, measures) {
     const region = Object.assign(new Region(first.number, first, first.status), { inside: first.inside, others });
-    const parts = first.whole.map((part, index) => Object.assign(new Part(part.offset, part.size), part,
-      { its_ranges: null, twins: others.map((other) => other.whole[index]) }));
+    const parts = first.all_parts.map((part, index) => Object.assign(new Part(part.offset, part.size), part,
+      { known_ranges: null, twins: others.map((other) => other.all_parts[index]) }));
     if (others.length) region.name = names_of(region.all.map(({ name }) => name));
     region.parts = parts;
     const is_too_wide = () => sum(least_widths(region, measures)) + 2 * INSET > width;
@@ -119,7 +119,7 @@ class Aggregator {
       if (are_mapped && !last.is_marked && !part.is_marked && key_of(last) == key_of(part))
         result.push(Object.assign(new Part(result.pop().offset, last.size + part.size), { ...last,
           size: last.size + part.size, mappings: [...last.mappings, ...part.mappings],
-          twins: [...last.twins, ...part.twins], its_ranges: null }));
+          twins: [...last.twins, ...part.twins], known_ranges: null }));
       else result.push(part);
     }
     return result;
@@ -135,12 +135,12 @@ class Aggregator {
       else if (last?.is_rest) {
         last.size += part.size;
         last.mappings.push(...part.mappings);
-        last.its.push(part);
+        last.joined.push(part);
       } else
-        result.push(new Part(part.offset, part.size, { is_rest: true, mappings: [...part.mappings], its: [part] }));
+        result.push(new Part(part.offset, part.size, { is_rest: true, mappings: [...part.mappings], joined: [part] }));
     }
     for (const rest of result.filter(({ is_rest }) => is_rest)) {  // its rights, if they are the same everywhere
-      const [first, ...others] = rest.its.filter(({ is_mapped }) => is_mapped);
+      const [first, ...others] = rest.joined.filter(({ is_mapped }) => is_mapped);
       if (first && others.every(({ rights }) => rights == first.rights))
         Object.assign(rest, { access: first.access, rights: first.rights, words: first.words });
     }
@@ -149,13 +149,13 @@ class Aggregator {
 
   // All boxes of a GPU, or with -1 of nobody knows which, that are at most so many if that can be, in order.
   all_boxes(device, most) {
-    const its = this.memories.filter((memory) => memory.device == device && !memory.is_multicast);
+    const memories = this.memories.filter((memory) => memory.device == device && !memory.is_multicast);
     const order = (boxes) => boxes.sort(by_rank((box) => [box.is_touched, box.crosses, box.bytes]));
-    if (its.length <= most) return order(this.boxes(its, ({ nth }) => nth));
-    const of_runs = this.known(`${device} runs`, () => order(this.boxes(its, (memory) =>
+    if (memories.length <= most) return order(this.boxes(memories, ({ nth }) => nth));
+    const of_runs = this.known(`${device} runs`, () => order(this.boxes(memories, (memory) =>
       `${this.run_of.get(memory.nth)};${memory.likeness}`)));
     if (of_runs.length <= most) return of_runs;
-    return this.known(`${device}`, () => order(this.boxes(its, ({ likeness }) => likeness)));
+    return this.known(`${device}`, () => order(this.boxes(memories, ({ likeness }) => likeness)));
   }
   boxes(memories, key_of) {
     return grouped(memories, key_of).map(([, its]) =>
@@ -172,7 +172,7 @@ class Aggregator {
     const rows = (some) => rows_of(all.slice(0, some)).length;
     while (count < all.length && rows(count + 1) == rows(count)) count++;
     const rest = all.slice(count).filter(there), total = (boxes) => sum(boxes.map(({ bytes }) => bytes));
-    return { boxes: all.slice(0, count).sort((one, other) => one.nth - other.nth), bytes: total(all.filter(there)),
+    return { boxes: all.slice(0, count).sort((a, b) => a.nth - b.nth), bytes: total(all.filter(there)),
       rest: { count: sum(rest.map((box) => box.count)), bytes: total(rest) } };
   }
   objects() {

@@ -27,9 +27,9 @@ class ArrowDrawing extends Drawing {
     this.boxes = [];
     const joined = new Set();
     for (const region of spaces.flat()) {
-      region.fill(scene.joined(region.inside, 3, (one, other) => can_join(one.memory) && can_join(other.memory)
-        && of(one.memory) == of(other.memory)));
-      for (const part of region.parts.filter((each) => each.is_mapped)) {
+      region.fill(scene.joined(region.inside, 3, (a, b) => can_join(a.memory) && can_join(b.memory)
+        && of(a.memory) == of(b.memory)));
+      for (const part of region.parts.filter(({ is_mapped }) => is_mapped)) {
         this.parts.set(part.memory.nth, [...this.parts.get(part.memory.nth) ?? [], part]);
         if (part.mappings.length < 2) continue;
         this.boxes.push(new Box(part.mappings.map(({ memory }) => memory)));
@@ -37,7 +37,7 @@ class ArrowDrawing extends Drawing {
       }
     }
     for (const [nth, memory] of scene.memories) if (!joined.has(nth)) this.boxes.push(new Box([memory]));
-    this.boxes.sort((one, other) => one.nth - other.nth);
+    this.boxes.sort((a, b) => a.nth - b.nth);
     this.box_of = new Map(this.boxes.flatMap((box) => box.memories.map(({ nth }) => [nth, box])));
   }
   targets(region) {
@@ -78,7 +78,7 @@ class ArrowDrawing extends Drawing {
       const leads_there = (region) => this.targets(region).some((box) => box.is_multicast);
       [above, below] = [above.filter((region) => !leads_there(region)), above.filter(leads_there)];
     }
-    return [above, [...below].sort((one, other) => this.above_memory(one) - this.above_memory(other))];
+    return [above, [...below].sort((a, b) => this.above_memory(a) - this.above_memory(b))];
   }
   above_memory(region) {
     const devices = this.targets(region).map((box) => box.device);
@@ -121,16 +121,16 @@ class ArrowDrawing extends Drawing {
     this.panels = panels;
   }
   panel_of(device, index, boxes, regions) {  // each box stands below the middle of the mappings that lead to it
-    const mine = boxes.filter((box) => box.device == device), parts = regions.flatMap((region) => region.parts);
-    for (const box of mine) {
+    const own = boxes.filter((box) => box.device == device), parts = regions.flatMap((region) => region.parts);
+    for (const box of own) {
       const middles = parts.filter((part) => part.is_mapped && part.memory.nth == box.nth).map((part) => part.middle);
       const wanted = middles.length ? middles : [this.width * (index + 0.5) / this.count];
       const badges = this.badges_of(box).map((badge) => width_of(badge.text, 12) + 18);
       box.wanted = sum(wanted) / wanted.length;
       box.width = Math.max(48, width_of(box.label()) + 10, ...badges);
     }
-    mine.sort((one, other) => one.wanted - other.wanted || one.nth - other.nth);
-    return { device, boxes: mine, need: mine.length ? sum(mine.map(({ width }) => width + BESIDE)) + BESIDE : 110 };
+    own.sort((a, b) => a.wanted - b.wanted || a.nth - b.nth);
+    return { device, boxes: own, need: own.length ? sum(own.map(({ width }) => width + BESIDE)) + BESIDE : 110 };
   }
   place_objects(y) {  // below the memory that is bound to them; returns where they end
     for (const box of this.objects) {

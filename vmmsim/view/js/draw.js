@@ -42,9 +42,10 @@ function drawn_with_arrows(scene, options) {
 function drawn_in_rows(aggregated, tallest, options) {
   const rows = (level, how) => new RowDrawing(aggregated, levels[level], { ...options, ...how }).draw();
   const fits = (level) => rows(level, { tooltips: null, is_trial: true }).height <= tallest;
-  let { level = 0 } = aggregated.scene.lives, its = rows(level);
-  while (level < levels.length - 1 && its.height > tallest) its = rows(++level);
-  while (level > 0 && its.height + 24 <= tallest && fits(level - 1)) its = rows(--level);  // one row more is higher
+  let { level = 0 } = aggregated.scene.lives, drawing = rows(level);
+  while (level < levels.length - 1 && drawing.height > tallest) drawing = rows(++level);
+  while (level > 0 && drawing.height + 24 <= tallest && fits(level - 1))  // one row more is higher
+    drawing = rows(--level);
   aggregated.scene.lives.level = level;
-  return its;
+  return drawing;
 }

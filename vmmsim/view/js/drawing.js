@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What the pictures with arrows and those with rows draw alike: reservations, rights, badges, what stands below.
 const entities = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;" };
-const escaped = (value) => typeof value == "number" ? value : value.replace(/[&<>"']/g, (one) => entities[one]);
+const escaped = (value) => typeof value == "number" ? value : value.replace(/[&<>"']/g, (letter) => entities[letter]);
 const marked = (kind, status) => status == KEPT ? kind : `${kind} vmm-${status}`;
 const text_kind = (status, kind = "vmm-bold") => status == GONE ? "vmm-was" : kind;
 const fill_of = ({ device, mapped, status }) => device < 0 ? "vmm-box"
@@ -29,7 +29,7 @@ class Drawing {
 
   // --- Elements
   add(tag, kind, attributes, inside = null) {
-    for (const one of kind.split(" ")) this.kinds.add(one);
+    for (const name of kind.split(" ")) this.kinds.add(name);
     if (this.is_trial) return;
     let words = kind && ` class="${kind}"`;
     for (const name in attributes)
@@ -105,8 +105,8 @@ class Drawing {
     const { mappings, x, width, size, mapped } = part, share = mapped / size, room = width_of(part.label(), 12);
     const all = Math.max(share, 1 - share) * (width - 4) < room ? mapped : size;
     let left = x + 2;
-    for (const [kind, its] of grouped(mappings, ({ memory }) => fill_of({ ...memory, mapped: [0] }))) {
-      const wide = (width - 4) * sum(its.map((mapping) => mapping.size)) / all;
+    for (const [kind, some] of grouped(mappings, ({ memory }) => fill_of({ ...memory, mapped: [0] }))) {
+      const wide = (width - 4) * sum(some.map((mapping) => mapping.size)) / all;
       this.rect(left, y, wide, height, kind, KEPT, about);
       left += wide;
     }
@@ -163,8 +163,8 @@ class Drawing {
   }
   badge(middle, y, { text, status }, status_of_box) {
     if (text == "no handle") return this.text(middle, y + 12, text, "vmm-small");
-    const width = width_of(text, 12) + 8, its = status == NEW && status_of_box == NEW ? KEPT : status;
-    this.rect(middle - width / 2, y, width, 17, "vmm-pill", its);
+    const width = width_of(text, 12) + 8, status_of_pill = status == NEW && status_of_box == NEW ? KEPT : status;
+    this.rect(middle - width / 2, y, width, 17, "vmm-pill", status_of_pill);
     this.text(middle, y + 13, text, status == GONE ? "vmm-small vmm-was" : "vmm-small");
   }
 

@@ -31,7 +31,7 @@ function tag_of(ranges, room = Infinity) {
 }
 function ranges_of(numbers) {
   const ranges = [];
-  for (const number of [...new Set(numbers)].sort((one, other) => one - other))
+  for (const number of [...new Set(numbers)].sort((a, b) => a - b))
     if (ranges.length && ranges.at(-1)[1] == number - 1) ranges.at(-1)[1] = number;
     else ranges.push([number, number]);
   return ranges;
@@ -44,8 +44,8 @@ function gpus_text(devices, is_sentence = false) {  // GPU 0, GPU 0–3, GPU 0, 
 // Who may touch a mapping: GPU 0 read-write, GPU 1–3 read.
 function who_may({ access }, devices) {
   const may = access.flatMap(([flags], index) => flags ? [[flags, devices[index]]] : []);
-  const groups = grouped(may, ([flags]) => flags).map(([flags, its]) =>
-    `${gpus_text(its.map(([, device]) => device))} ${right(flags)}`);
+  const groups = grouped(may, ([flags]) => flags).map(([flags, some]) =>
+    `${gpus_text(some.map(([, device]) => device))} ${right(flags)}`);
   return groups.join(", ") || "no access";
 }
 // The texts, as many on a line as go there.

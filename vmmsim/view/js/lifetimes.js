@@ -44,7 +44,7 @@ class Lifetimes {
     const holders = [...this.handles_of[nth] ?? [], ...this.descriptors.filter(({ memory }) => memory == nth)];
     const processes = [...now_of(holders, at).map(({ process }) => process),
       ...now_of(this.mapped_of[nth] ?? [], at).map(({ reservation }) => this.reservations[reservation].process)];
-    return [...new Set(processes)].sort((one, other) => one - other);
+    return [...new Set(processes)].sort((a, b) => a - b);
   }
   // In which steps something happens to memory, or to a reservation and what is mapped in it; in order.
   steps_of_memory(nth) {

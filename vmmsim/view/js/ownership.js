@@ -114,7 +114,7 @@ class Ownership {
   }
   rows(things, key_of, row_of, depth = 0) {
     const groups = grouped(things, key_of).map(([, some]) => ({ some, size: sum(some.map(({ size }) => size)) }));
-    groups.sort((one, other) => other.size - one.size || other.some.length - one.some.length);
+    groups.sort((a, b) => b.size - a.size || b.some.length - a.some.length);
     const count = !depth && things[0].stack != null ? most_lines : most, more = `… and ${groups.length - count} more`;
     const shown = groups.slice(0, count).map(({ some }) => row_of(some));
     if (groups.length > count) shown.push(make("tr", { "data-depth": depth }, make("td", { colspan: 4 }, more)));
@@ -186,7 +186,7 @@ class Ownership {
     const when = from == to ? `step ${from}` : `steps ${from} to ${to}`, size = sum(things.map((thing) => thing.size));
     const may_open = things.length > 1, call = this.call(things.find((thing) => first_step(thing) == from));
     const library = depth ? "" : this.library(first), are_equal = things.every((thing) => thing.size == bytes);
-    const name = may_open ? size && are_equal && `${things.length} × ${size_text(bytes)}` : first.name ?? hex(first.address);
+    const name = may_open ? size && are_equal && `${things.length} × ${size_text(bytes)}` : name_of(first);
     const notes = [!depth && held_by, library && `in ${library}`, name != words && name, words != call && call,
       when].filter(Boolean);
     const swatch = make("i", { class: `vmm-swatch vmm-${is_idle ? "idle"
@@ -220,11 +220,12 @@ class Ownership {
     const are_alike = things.every((thing) => likeness(thing) == likeness(things[0]));
     const key_of = split >= 0 ? caller : are_alike ? (thing) => thing : likeness;
     const words = ([thing, ...more]) => split >= 0 ? caller(thing) || "not known where"
-      : more.length ? `${1 + more.length} × ${size_text(thing.size)}` : thing.name || (thing.address == null ? call(thing) : hex(thing.address));
+      : more.length ? `${1 + more.length} × ${size_text(thing.size)}` : name_of(thing) || call(thing);
     const rows = this.rows(things, key_of, (some) => this.row(some, deeper, words(some)), deeper);
     for (const opened of rows) opened.style.setProperty("--vmm-depth", 1 + +row.style.getPropertyValue("--vmm-depth"));
     return rows;
   }
 }
+const name_of = ({ name, address }) => name ?? hex(address);
 const of_device = ({ device, kind }) =>
   device == null || kind == "managed" ? "" : device >= 0 ? `GPU ${device}` : kind == "ordinary" ? "host" : "elsewhere";

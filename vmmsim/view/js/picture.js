@@ -149,7 +149,7 @@ class Picture {
     return [make("h3", {}, `PyTorch's blocks there in step ${at}`), make("ol", {}, ...blocks.slice(0, most)), ...more];
   }
   events(all) {
-    const { at, key } = this.view, events = all.filter(({ step }) => step).sort((one, other) => one.step - other.step);
+    const { at, key } = this.view, events = all.filter(({ step }) => step).sort((a, b) => a.step - b.step);
     return make("ol", {}, ...events.slice(0, most).map(({ step: number, text }) => {
       const kind = number == at ? "vmm-here" : number > at ? "vmm-later" : "";
       const line = make("li", { class: kind }, make("a", { href: `#${key}=${number}` }, `step ${number}`), ` ${text}`);

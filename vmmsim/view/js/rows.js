@@ -32,7 +32,8 @@ class RowDrawing extends Drawing {
   // More than so many where that takes no row more.
   shown(process, most) {
     const { aggregated, widest, measures } = this, last = aggregated.spaces[process].length;
-    const of = (count) => aggregated.shown(process, count, widest, measures), rows = (its) => this.rows(its).length;
+    const of = (count) => aggregated.shown(process, count, widest, measures);
+    const rows = (regions) => this.rows(regions).length;
     let found = of(most);
     for (let more; most < last && rows(more = of(++most)) == rows(found);) found = more;
     return found;
@@ -72,14 +73,15 @@ class RowDrawing extends Drawing {
   memory(y) {
     const { aggregated, scene: { devices } } = this, without = [], empty = [];
     for (const device of [...devices, -1]) {
-      const its = aggregated.boxes_of(device, this.most_boxes, (boxes) => this.rows_of_boxes(boxes));
+      const shown = aggregated.boxes_of(device, this.most_boxes, (boxes) => this.rows_of_boxes(boxes));
       const name = device >= 0 ? `GPU ${device}` : "elsewhere";
-      if (its.boxes.length) y = this.panel(name, its, y) + 8;
+      if (shown.boxes.length) y = this.panel(name, shown, y) + 8;
       else if (device >= 0) empty.push(device);
     }
-    for (const [has_ordinary, what] of [[true, "memory by cudaMalloc only"], [false, "no allocations"]]) {
-      const its = empty.filter((device) => this.ordinary.has(device) == has_ordinary);
-      if (its.length) without.push(`${gpus_text(its, true)} ${its.length == 1 ? "holds" : "hold"} ${what}`);
+    for (const [has_ordinary, contents] of [[true, "memory by cudaMalloc only"], [false, "no allocations"]]) {
+      const devices = empty.filter((device) => this.ordinary.has(device) == has_ordinary);
+      if (devices.length)
+        without.push(`${gpus_text(devices, true)} ${devices.length == 1 ? "holds" : "hold"} ${contents}`);
     }
     y = this.small_lines(without, y);
     const { shown, hidden } = aggregated.objects();
@@ -113,7 +115,7 @@ class RowDrawing extends Drawing {
     return y + height;
   }
   rows_of_boxes(boxes) {
-    for (const box of boxes.filter((one) => !one.width)) {
+    for (const box of boxes.filter(({ width }) => !width)) {
       const badges = this.badges_of(box).map((badge) => width_of(badge.text, 12) + 14);
       const label = width_of(box.label(), 14);  // bold
       box.tag = tag_of(box.ranges, Math.max(90, label));

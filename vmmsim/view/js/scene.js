@@ -16,7 +16,7 @@ const last_of = (records, at) => records.findLast(({ step }) => step <= at);
 class Part {
   constructor(offset, size, more = {}) {
     Object.assign(this, { offset, size, status: KEPT, access: [], rights: "", mappings: [], twins: [], is_rest: false,
-      its_ranges: null, x: 0, width: 0 }, more);
+      known_ranges: null, x: 0, width: 0 }, more);
   }
   get end() { return this.offset + this.size; }
   get middle() { return this.x + this.width / 2; }
@@ -25,7 +25,7 @@ class Part {
   get is_marked() { return this.status != KEPT || this.access.some(([, changed]) => changed); }
   get memory() { return this.mappings[0].memory; }
   get ranges() {  // of the numbers of its memory
-    return this.its_ranges ??= ranges_of([this, ...this.twins].flatMap(({ mappings }) =>
+    return this.known_ranges ??= ranges_of([this, ...this.twins].flatMap(({ mappings }) =>
       mappings.map(({ memory }) => memory.nth)));
   }
   label() {
@@ -68,10 +68,10 @@ class Region {
 // An allocation or a multicast object; a box of a picture stands for one, or for several that are alike.
 class Box {
   constructor(memories) {
-    Object.assign(this, memories[0], { memories, its_ranges: null, x: 0, y: 0, width: 0, height: 0 });
+    Object.assign(this, memories[0], { memories, known_ranges: null, x: 0, y: 0, width: 0, height: 0 });
   }
   get count() { return this.memories.length; }
-  get ranges() { return this.its_ranges ??= ranges_of(this.memories.map(({ nth }) => nth)); }
+  get ranges() { return this.known_ranges ??= ranges_of(this.memories.map(({ nth }) => nth)); }
   get mark() { return this.status == KEPT && this.has_grown ? NEW : this.status; }
   get bytes() { return this.size * this.count; }
   label() {
@@ -128,16 +128,16 @@ class Scene {
       if (known && status) Object.assign(known, { count: status == GONE ? known.count : count, status: KEPT });
       else if (status) handles.push({ process, count, status, name });
     }
-    handles.sort((one, other) => one.process - other.process);
+    handles.sort((a, b) => a.process - b.process);
     const team = rare.team ?? [], bound = [];
     for (const { memory, ...life } of lives.bound_in[nth] ?? []) {
       const status = this.status(life);
       if (status && !bound.some((binding) => binding.memory == memory)) bound.push({ memory, status });
     }
     return { nth, size, device, is_multicast, status, handles, mapped: now_of(lives.mapped_of[nth] ?? [], to), steps,
-      bound: bound.sort((one, other) => one.memory - other.memory),
+      bound: bound.sort((a, b) => a.memory - b.memory),
       exports: this.new_of(rare.exports ?? []), source_unknown: Boolean(rare.source_unknown),
-      team: team.filter(({ step }) => step <= to).map(({ device }) => device).sort((one, other) => one - other),
+      team: team.filter(({ step }) => step <= to).map(({ device }) => device).sort((a, b) => a - b),
       has_grown: this.new_of(team).length > 0, is_held_by_fd: Boolean(last_of(rare.held_by_fd ?? [], to)?.is_held) };
   }
   region(number, reservation) {
@@ -157,7 +157,7 @@ class Scene {
       const more = { status, access, rights: access.join(), mappings: [{ memory, size, born, granted }] };
       region.inside.push(new Part(mapping.offset, size, more));
     }
-    region.inside.sort((one, other) => one.offset - other.offset || one.mappings[0].born - other.mappings[0].born);
+    region.inside.sort((a, b) => a.offset - b.offset || a.mappings[0].born - b.mappings[0].born);
     return region;
   }
 
@@ -170,9 +170,9 @@ class Scene {
           && are_alike(last, part)) run.push(part);
       else runs.push([part]);
     }
-    return runs.flatMap((run) => run.length < least ? run : [this.one_of(run)]);
+    return runs.flatMap((run) => run.length < least ? run : [this.part_of_run(run)]);
   }
-  one_of(run) {
+  part_of_run(run) {
     const [{ offset, status, access, rights }] = run, mappings = run.flatMap((part) => part.mappings);
     return new Part(offset, sum(run.map(({ size }) => size)), { status, access, rights, mappings });
   }

@@ -17,7 +17,7 @@ function uses(lives, at) {
   return [gpus, processes].map((all) => grouped(all, ({ who, whose }) => `${who} ${whose}`).map(([, some]) => {
     const [{ who, whose }] = some, numbers = [...new Set(some.map(({ nth }) => nth))];
     return { who, whose, count: numbers.length, bytes: sum(numbers.map((nth) => lives.memory[nth - 1].size)) };
-  }).sort((one, other) => other.bytes - one.bytes));
+  }).sort((a, b) => b.bytes - a.bytes));
 }
 const nouns = [["GPU", (nth) => `GPU ${nth}`], ["process", (nth, lives, at) => lives.process(nth, at)]];
 
@@ -35,7 +35,7 @@ function crossings(lives, at) {
 // The same as tables, for the page.
 function tables_of_uses(lives, at) {
   return uses(lives, at).flatMap((all, kind) => {
-    const [noun, name] = nouns[kind], in_order = (some) => [...new Set(some)].sort((one, other) => one - other);
+    const [noun, name] = nouns[kind], in_order = (some) => [...new Set(some)].sort((a, b) => a - b);
     const who = in_order(all.map((use) => use.who)), whose = in_order(all.map((use) => use.whose));
     if (who.length < 2 && whose.length < 2) return [];
     const called = (nth) => nth < 0 ? "elsewhere" : name(nth, lives, at);

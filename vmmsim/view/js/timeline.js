@@ -124,17 +124,18 @@ class Timeline {
       timeline.origin = 0;
       timeline.origin = this.pair.length > 1 ? timeline.begin(Math.max(1, timeline.peak)) : 0;
     }
-    this.whole = [Math.min(...this.pair.map(({ origin }) => -origin)), Math.max(...this.pair.map(({ end }) => end))];
-    this.look_at(...this.whole);
+    this.full_range = [Math.min(...this.pair.map(({ origin }) => -origin)),
+      Math.max(...this.pair.map(({ end }) => end))];
+    this.look_at(...this.full_range);
   }
-  get is_whole() {
-    return this.shown[1] - this.shown[0] >= this.whole[1] - this.whole[0];
+  get is_full() {
+    return this.shown[1] - this.shown[0] >= this.full_range[1] - this.full_range[0];
   }
   look_at(from, to) {
-    const [first, end] = this.whole, size = Math.min(Math.max(Math.round(to - from), fewest), end - first);
+    const [first, end] = this.full_range, size = Math.min(Math.max(Math.round(to - from), fewest), end - first);
     from = size == end - first ? first : Math.min(Math.max(Math.round(from), first), end - size);
     for (const timeline of this.pair) {
-      [timeline.whole, timeline.shown] = [this.whole, [from, from + size]];
+      [timeline.full_range, timeline.shown] = [this.full_range, [from, from + size]];
       timeline.draw();
     }
     if (this.view.at) this.view.write_later();
@@ -148,7 +149,7 @@ class Timeline {
     this.look_at(from + by, to + by);
   }
   words() {  // of the address: what part, and by what
-    const part = this.is_whole ? "" : this.shown.map(Math.round).join("-");
+    const part = this.is_full ? "" : this.shown.map(Math.round).join("-");
     return this.is_by_time || part ? `,${this.is_by_time ? "t" : ""}${part}` : "";
   }
   follow(text) {
@@ -235,7 +236,7 @@ class Timeline {
       const place = this.is_by_time ? share : this.share(step), value = from + share * (to - from) + this.origin;
       if (Math.abs(place - share) > 0.1 || value < 0) continue;  // beyond this run, if that of a pair
       const time = this.is_by_time ? value : this.times?.[step - 1];
-      const when = time == null ? "" : time_text(time, this.is_by_time && !this.is_whole ? (to - from) / 4 : time);
+      const when = time == null ? "" : time_text(time, this.is_by_time && !this.is_full ? (to - from) / 4 : time);
       const number = (step > 1 ? "" : "step ") + step.toLocaleString("en");
       const shift = place < 0.02 ? 0 : place > 0.98 ? 1 : 0.5;  // of its width, to the left
       texts.set(this.is_by_time ? when : [number, when].filter(Boolean).join(" · "),
@@ -274,7 +275,7 @@ class Timeline {
   }
   tell(step, before = "") {
     this.tip.textContent = before + this.view.in_words(step);
-    this.element.style.setProperty("--vmm-told", Math.min(Math.max(this.share(step), 0), 1));
+    this.element.style.setProperty("--vmm-pointed-at", Math.min(Math.max(this.share(step), 0), 1));
     this.tip.hidden = this.over.firstChild.hidden = false;
   }
   hide() {
@@ -288,7 +289,8 @@ class Timeline {
     this.by = [["Calls", false], ["Time", true]].map(([text, is_by_time]) =>
       button(text, `The axis: ${text.toLowerCase()}`, () => this.show_axis(is_by_time)));
     this.parts = [button("−", "Zoom out", () => this.zoom(2)), button("◀", "Earlier", () => this.pan(-0.5)),
-      button("▶", "Later", () => this.pan(0.5)), button("Whole", "The whole", () => this.look_at(...this.whole))];
+      button("▶", "Later", () => this.pan(0.5)),
+      button("Whole", "The whole", () => this.look_at(...this.full_range))];
     const zoom = button("+", "Zoom in", () => this.zoom(0.5)), groups = [[zoom, ...this.parts]];
     if (this.times) groups.unshift(this.by);
     const first = (this.both || this.element.parentElement).querySelector(".vmm-timeline");
@@ -298,7 +300,7 @@ class Timeline {
   }
   show_tools() {
     this.by?.forEach((button, index) => button.setAttribute("aria-pressed", this.is_by_time == Boolean(index)));
-    this.parts?.forEach((button) => (button.disabled = this.is_whole));
+    this.parts?.forEach((button) => (button.disabled = this.is_full));
   }
   legend() {
     const { lanes, steps } = this.data, of = (kind, words) => make("span", { class: `vmm-key vmm-${kind}` }, words);

@@ -11,7 +11,7 @@ class TooltipWriter {
   }
   // In which step by which call, and where; of several in which steps, and what of it they have in common.
   made(verb, ...all) {
-    const steps = [...new Set(all)].sort((one, other) => one - other), [step] = steps;
+    const steps = [...new Set(all)].sort((a, b) => a - b), [step] = steps;
     if (!steps.at(-1)) return " Nobody saw it made: the recording begins later, or has not all.";
     if (!step) return ` ${verb} in part before the recording begins.`;
     const same = (text_of) => new Set(steps.map((each) => text_of(this.data.steps[each - 1]))).size < 2;

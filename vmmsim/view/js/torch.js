@@ -12,7 +12,7 @@ class TorchBlocks {
       if (!keys.has(made_by)) keys.set(made_by, `${device}\n${this.frames(stack)[0]}`);
       return { ...block, kind: "torch", since: born || begin, ended: 0, mapped: 0, held_by: "", is_idle: false,
         key: keys.get(made_by) };
-    }).sort((one, other) => one.address - other.address);
+    }).sort((a, b) => a.address - b.address);
   }
   frames(stack) {
     if (!this.known.has(stack))

@@ -55,7 +55,8 @@ const keys = [
   ["n p", "the next and the previous call that changes something"], ["r", "the next error; Shift+R the previous"],
   ["w s", "zoom into the timeline and out; also the wheel"],
   ["a d", "in a part of the timeline: earlier and later"], ["0 t", "the whole timeline; calls or time as its axis"],
-  ["/", "find: a number and Enter lead to that step, in a comparison as its other end"], ["↑ ↓", "in the list: the next call; in the picture: the next range"],
+  ["/", "find: a number and Enter lead to that step, in a comparison as its other end"],
+  ["↑ ↓", "in the list: the next call; in the picture: the next range"],
   ["Enter", "in the picture: pin the range"], ["Esc", "hide what is said, end a comparison, unpin, leave the search"],
   ["?", "this"]];
 const nearest = (all, at, way) => way > 0 ? all[first_from(all, at + 1)] : all[first_from(all, at) - 1];
@@ -140,7 +141,7 @@ class View {
   }
   get is_range() { return this.since > 0 && this.since != this.at; }
   get range() {  // the step after which something is new, and that which is shown
-    return this.is_range ? [this.since, this.at].sort((one, other) => one - other) : [this.at - 1, this.at];
+    return this.is_range ? [this.since, this.at].sort((a, b) => a - b) : [this.at - 1, this.at];
   }
   show() {
     const { at, part } = this, step = this.steps[at - 1];
@@ -285,9 +286,10 @@ class View {
     this.by_letter = { n: () => this.go_kind("changes", 1), p: () => this.go_kind("changes", -1),
       r: () => this.go_kind("errors", 1), R: () => this.go_kind("errors", -1),
       w: () => this.timeline.zoom(0.5), s: () => this.timeline.zoom(2), a: () => this.timeline.pan(-0.5),
-      d: () => this.timeline.pan(0.5), 0: () => this.timeline.look_at(...this.timeline.whole),
+      d: () => this.timeline.pan(0.5), 0: () => this.timeline.look_at(...this.timeline.full_range),
       t: () => this.data.times && this.timeline.show_axis(!this.timeline.is_by_time),
-      h: () => this.go(this.at, { held: !this.held, since: this.since }), c: () => this.has_address && this.copy(), "/": () => this.list.search.focus(), "?": () => this.help.showModal() };
+      h: () => this.go(this.at, { held: !this.held, since: this.since }), c: () => this.has_address && this.copy(),
+      "/": () => this.list.search.focus(), "?": () => this.help.showModal() };
     (this.is_alone ? document : this.element).addEventListener("keydown", (event) => this.pressed(event));
     document.addEventListener("keydown", ({ key, target }) => key == "Escape" && this.escape(target));
   }
