@@ -186,7 +186,7 @@ def watch(process, output, limit):
                 return "left"
         elif now - began > limit:
             return "time"
-        elif now - looked > 0.1:
+        elif now - looked > 0.25:
             looked, before = now, turns
             pids = descendants(process.pid)
             if len(pids) >= MOST_PROCESSES:

@@ -24,12 +24,13 @@ from labs.judge.grade import report_of
 from labs.judge.program import BUILD, ROOT, Program
 from labs.judge.splice import program as program_of
 from labs.judge.splice import spliced
-from labs.judge.verdict import BUILT, Judge, all_labs, judge
+from labs.judge.verdict import Judge, all_labs, judge
 from tests.changes import places
 
 LIMIT = 60  # seconds, for machines that have other work
 EACH_CALL = os.environ.get("LABS_EACH_CALL") == "1"  # of each answer fails in turn
 LABS = all_labs()
+STARTER, ENDS_AT_ONCE = -2, -1  # among the texts of AllAnswers
 
 
 @dataclasses.dataclass(eq=False)
@@ -90,10 +91,9 @@ def test_the_starter_tells_its_task(lab):
 
 
 @each_lab
-def test_the_starter_is_built_without_a_warning_and_is_not_right(lab):
-    verdict = judge(lab, lab.starter, limit=LIMIT)
-    assert (verdict.status, verdict.remarks) == ("failed", "")
-    assert verdict.failed != BUILT, verdict.words
+def test_the_starter_is_not_right(lab, all_answers):
+    verdict = all_answers(lab).judged(STARTER)
+    assert verdict.status == "failed"
     assert re.search(ABOUT[lab][0], verdict.words)
     told = report_of(lab, verdict.status, verdict.checks)
     assert told["points"] == 0, "a starter earns nothing"
@@ -117,14 +117,16 @@ def test_it_obeys_a_site_that_refuses_multicast(lab, all_answers, monkeypatch):
 
 
 class AllAnswers:
-    """Those of a lab, built as one program: for one alone the compiler takes nearly as long as for ten.
+    """Those of a lab, and behind them its starter and one that ends at once, built as one program: for one alone the
+    compiler takes nearly as long as for ten.
 
-    The first is the solution. That none of its lines draws a warning is looked at with each toolkit: toolkits_test.
+    The first is the solution. That no line of it or the starter draws a warning is looked at in toolkits_test.
     """
 
     def __init__(self, lab, stack, scratch):
         self.lab, self.answers, self.source = lab, ABOUT[lab][1], scratch / f"{lab.name}.cu"
-        self.texts = [*(self.changed(answer.change) for answer in self.answers), ends_at_once(lab.whole_solution())]
+        self.texts = [self.changed(answer.change) for answer in self.answers]
+        self.texts += [lab.starter.read_text(), ends_at_once(lab.whole_solution())]
         starter = lab.starter.read_text()
         self.spliced = [spliced(starter, text, self.source.name, lab.mains) for text in self.texts]
         self.source.write_text(program_of(self.spliced))
@@ -145,6 +147,7 @@ class AllAnswers:
         return self.judged(self.answers.index(answer), answer.fails, marks=lambda self: {})
 
     def judged(self, number, fails="", marks=Judge.marks):
+        number %= len(self.texts)
         self.source.write_text(self.texts[number])
 
         def build(program):
@@ -160,7 +163,7 @@ class AllAnswers:
         # solution and of answers that are wrong by it.
         checks = self.lab.checks
         of_calls = [check for check in checks if check.func is Run.must_look_at_answers]
-        if number and not EACH_CALL and fails not in [check.title for check in of_calls]:
+        if 0 < number < len(self.answers) and not EACH_CALL and fails not in [check.title for check in of_calls]:
             checks = [check for check in checks if check not in of_calls]
         with (
             unittest.mock.patch.multiple(Program, build=build, run=run),
@@ -212,7 +215,7 @@ def test_a_wrong_answer_fails(answer, verdict_on):
 
 @each_lab
 def test_a_part_that_does_nothing_earns_nothing(lab, all_answers):
-    verdict = all_answers(lab).judged(len(ABOUT[lab][1]))
+    verdict = all_answers(lab).judged(ENDS_AT_ONCE)
     assert report_of(lab, verdict.status, verdict.checks)["points"] == 0, verdict.checks
 
 
