@@ -45,14 +45,18 @@ def taken(run):
 
 
 def must_have(run, gpus):
-    """At every kernel each of these GPUs has the right that the task says, in both buffers, at each address."""
+    """At every kernel each of these GPUs has the right that the task says, in both buffers, at each address; and who
+    has none there never has any."""
     granting = {}  # by mapping, and by mapping and GPU
     for call, machine in run.replay():
         mappings = machine.processes[call.pid].mappings
         for change in call.changes:
             if change["kind"] == "access":
-                mapping = mappings[int(change["address"], 16)].number
-                granting[mapping] = granting[mapping, change["device"]] = call
+                mapping, gpu = mappings[int(change["address"], 16)], change["device"]
+                granting[mapping.number] = granting[mapping.number, gpu] = call
+                name = run.main.order[mapping.memory.nth - 1]
+                if gpu in gpus and gpu not in WANTED[name] and (has := mapping.access.get(gpu, 0)):
+                    raise call.wrong(f"in `{name}`, GPU {gpu} has no access", f"GPU {gpu} has {RIGHTS[has]} there")
         for mapping in mappings.values() if call.name == "cudaLaunchKernel" else ():
             name = run.main.order[mapping.memory.nth - 1]
             for gpu in gpus:

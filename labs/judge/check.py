@@ -238,6 +238,9 @@ class Run:
                 place, right = place_of(mapping.memory.device), mapping.access.get(0)
                 if place != "GPU 0":
                     raise kernel.launch.wrong("the memory is on GPU 0", f"it is memory of {place}")
+                if others := {gpu for gpu, has in mapping.access.items() if has} - {*gpus}:
+                    happened = f"GPU {min(others)} may use the memory as well"
+                    raise kernel.launch.wrong("the GPUs on which kernels run have access, and no other", happened)
                 if right != 3:
                     wanted = "before the kernel runs, cuMemSetAccess grants GPU 0 to read and write"
                     nobody = "it is mapped, and GPU 0 may not read and write it: a mapping grants nobody access"
