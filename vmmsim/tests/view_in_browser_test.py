@@ -362,6 +362,7 @@ class TestViews(ViewTest):
     # --- How it looks
 
     def test_every_look_is_accessible(self, subtests):
+        """By all rules at each width, where a theme changes nothing but contrast."""
         self.at("#step=9")
         for width in (1440, 390):
             for theme, paper in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(19, 20, 22)")):
@@ -369,7 +370,8 @@ class TestViews(ViewTest):
                     self.page.set_viewport_size({"width": width, "height": 900})
                     self.page.emulate_media(color_scheme=theme)
                     assert self.page.evaluate("getComputedStyle(document.body).backgroundColor") == paper
-                    self.expect_accessible()
+                    is_first = (width, theme) in ((1440, "light"), (390, "dark"))
+                    self.expect_accessible(*([] if is_first else [["color-contrast"]]), least=6 if is_first else 1)
         calls, picture = (self.page.locator(name) for name in (".vmm-list", ".vmm-frame"))
         assert calls.bounding_box()["y"] > picture.bounding_box()["y"] + 100, "on a phone one below the other"
         for size in ((1280, 800), (1920, 1080)):
@@ -458,8 +460,8 @@ class TestViews(ViewTest):
         self.page.keyboard.press("Enter")
         for tab in "Picture", "Who holds it":
             self.button(tab).click()
-            # The best of three: whatever else this machine does, caches are shared.
-            seconds = [worked(self.page.evaluate, TWENTY_STEPS, first) for first in (60, 70, 80)]
+            # The best of two: whatever else this machine does, caches are shared.
+            seconds = [worked(self.page.evaluate, TWENTY_STEPS, first) for first in (60, 80)]
             assert min(seconds) / 20 < 0.100, f"seconds of a step: {tab}"
         self.last = 4160
         self.at("#step=2500", file)
@@ -468,7 +470,7 @@ class TestViews(ViewTest):
             self.page.locator(f".vmm-list [data-number='{number}']").wait_for()
             assert self.page.locator(".vmm-list > *").count() < 60, "the whole list is drawn"
             expect(self.page.locator(".vmm-list [aria-selected='true']")).to_be_in_viewport()
-        asked = [4160, 3777, 1200, 700, 51, 50]
+        asked = [4160, 1200, 51, 50]
         for number, picture in zip(asked, of_steps(found, asked), strict=True):
             self.page.get_by_role("slider").fill(str(number))
             self.expect_step(number)
