@@ -9,7 +9,7 @@ class TorchBlocks {
     const keys = new Map(), { begin } = this;
     this.blocks = this.blocks.map((block) => {
       const { device, stack, born } = block, made_by = `${device} ${stack}`;
-      if (!keys.has(made_by)) keys.set(made_by, `${device}\n${this.frames(stack)[0]}`);
+      if (!keys.has(made_by)) keys.set(made_by, `${device}\n${stacks && this.frames(stack)[0]}`);  // a picture has none
       return { ...block, kind: "torch", since: born || begin, ended: 0, mapped: 0, held_by: "", is_idle: false,
         key: keys.get(made_by) };
     }).sort((a, b) => a.address - b.address);
