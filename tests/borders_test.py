@@ -234,7 +234,7 @@ def test_what_paths_are_refused(tmp_path):
         ("x.cmake", "file(GLOB machines vmmsim/simulator/machines/*.conf)", True),
         ("x.cmake", "add_subdirectory(vmmsim)  # as vmmsim/cuda.cmake", False),
         ("x.cmake", "vmmsim_pytest(it vmmsim/tests/failing_calls_test.py)", False),
-        ("x.py", 'open(ROOT / "vmmsim/simulator/driver/errors.cc")', True),
+        ("x.py", 'open(ROOT / "vmmsim/simulator/driver/error_calls.cc")', True),
         ("x.py", 'open(ROOT / "vmmsim" / "simulator" / "machines")', True),
         ("x.py", 'open(ROOT / f"vmmsim/{name}/line.py")', True),
         ("x.py", 'open(ROOT / "vmmsim" / "docs")', False),

@@ -117,7 +117,7 @@ struct Search {
 };
 
 // The driver in this process: the simulator's, or another. The hook leads to ours (runtime/hook.cc) unless LD_AUDIT is
-// gone. A runtime that is not ours calls our driver, and is refused there (driver/entry_points.cc).
+// gone. A runtime that is not ours calls our driver, and is refused there (driver/entry_point_calls.cc).
 void find_driver(Search& search) {
   Dl_info here;
   search.has_ours = false;
@@ -155,7 +155,7 @@ __attribute__((constructor)) void begin(int, char** words, char**) {
 
 // --- Files of the system that tell of GPUs ---------------------------------------------------------------------------
 
-// Whether a path is that of the file with a GPU's NUMA node. The driver names the same bus (driver/devices.cc).
+// Whether a path is that of the file with a GPU's NUMA node. The driver names the same bus (driver/device_names.cc).
 bool is_numa_node(const char* path) {
   constexpr char before[] = "/sys/bus/pci/devices/0000:";
   if (!begins(path, before)) return false;

@@ -13,7 +13,7 @@
 #include <iterator>
 #include <string>
 
-#include "driver/devices.h"
+#include "driver/device_names.h"
 #include "log.h"
 #include "memory/memory.h"
 #include "memory/this_machine.h"

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "../memory/this_machine.h"
-#include "devices.h"
+#include "device_names.h"
 
 namespace driver {
 

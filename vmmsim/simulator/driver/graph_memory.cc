@@ -8,7 +8,7 @@
 #include "capture.h"
 #include "contexts.h"
 #include "driver.h"
-#include "graph_launches.h"
+#include "executable_graphs.h"
 #include "pools.h"
 #include "work.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Graphs as programs build them: nodes, what depends on what, clones, and user objects. What a node does is
-// graph_nodes.cc's, what becomes of a graph that is launched graph_launches.cc's.
+// graph_node_calls.cc's, what becomes of a graph that is launched executable_graphs.cc's.
 
 #include <algorithm>
 #include <cstdio>

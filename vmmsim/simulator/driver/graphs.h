@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // Graphs, their nodes, and what depends on what. What a node does is a Work (work.h); what becomes of a graph that is
-// launched is graph_launches.cc's. All that is here is guarded by graphs().lock.
+// launched is executable_graphs.cc's. All that is here is guarded by graphs().lock.
 #pragma once
 #include <cuda.h>
 

@@ -9,7 +9,7 @@
 
 #include "../memory/this_machine.h"
 #include "contexts.h"
-#include "devices.h"
+#include "device_names.h"
 #include "driver.h"
 
 namespace driver {

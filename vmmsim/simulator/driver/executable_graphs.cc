@@ -8,7 +8,7 @@
 #include "conditionals.h"
 #include "contexts.h"
 #include "driver.h"
-#include "graph_launches.h"
+#include "executable_graphs.h"
 #include "graph_memory.h"
 #include "graphs.h"
 #include "streams.h"

@@ -2,7 +2,7 @@
 // Nodes of graphs: what a program gives them to do, reads back, and changes, in a graph and in an executable one.
 #include "conditionals.h"
 #include "driver.h"
-#include "graph_launches.h"
+#include "executable_graphs.h"
 #include "graph_memory.h"
 #include "graphs.h"
 #include "modules.h"

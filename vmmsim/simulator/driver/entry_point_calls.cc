@@ -31,7 +31,7 @@ void* this_library() {
   return handle;
 }
 
-// Of calls_since_13.cc: the toolkit's headers may be older.
+// Of since_13_calls.cc: the toolkit's headers may be older.
 constexpr CallVersion later_versions[] = {{"cuMulticastBindMem", 13010, false},
                                           {"cuMulticastBindAddr", 13010, false},
                                           {"cuDeviceGetFabricClusterUuid", 13040, false},
