@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT-0
+// Calls about where managed memory is to lie: advice and prefetches, kept and told, without effect. It lies still here.
 #include "advice.h"
 
 #include <algorithm>
@@ -48,6 +49,16 @@ void must_be_managed(uint64_t address, size_t size) {
 CUdevice device_of(const CUmemLocation& location) {
   if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) return location.id;
   return location.type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
+}
+
+void must_be_a_place(const CUmemLocation& location) {
+  switch (location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE: return require(is_gpu(location), "there is no such GPU");
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT: return;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA: return require(location.id == 0, "the host has one NUMA node, 0");
+    default: refuse("there is no such type of location");
+  }
 }
 
 // Advice of what is mostly read, and none of a preferred location, looks at the type of the location alone.
@@ -108,18 +119,6 @@ void give(const Advice& advice, CUmem_range_attribute what, int* to, size_t byte
   }
 }
 
-}  // namespace
-
-void must_be_a_place(const CUmemLocation& location) {
-  switch (location.type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE: return require(is_gpu(location), "there is no such GPU");
-    case CU_MEM_LOCATION_TYPE_HOST:
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT: return;
-    case CU_MEM_LOCATION_TYPE_HOST_NUMA: return require(location.id == 0, "the host has one NUMA node, 0");
-    default: refuse("there is no such type of location");
-  }
-}
-
 void advise(uint64_t address, size_t size, CUmem_advise advice, CUmemLocation location) {
   must_fit(advice, location);
   const bool is_node =
@@ -148,13 +147,6 @@ void note_prefetch(uint64_t address, size_t size, CUmemLocation location) {
   const MutexLock held(state().lock);
   for_each_in(address, size, [&](Advice& each) { each.prefetched = location; });
 }
-
-void forget_advice(uint64_t address, size_t size) {
-  const MutexLock held(state().lock);
-  for_each_in(address, size, [](Advice& each) { each = {}; });
-}
-
-namespace {
 
 #if CUDA_VERSION >= 13000
 // Ranges that are discarded, prefetched, or both: from each index on to the next place.
@@ -190,10 +182,30 @@ void prefetch(const Batch& batch) {
 #endif
 
 }  // namespace
+
+void forget_advice(uint64_t address, size_t size) {
+  const MutexLock held(state().lock);
+  for_each_in(address, size, [](Advice& each) { each = {}; });
+}
+
 }  // namespace driver
 
 using namespace driver;
 
+CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
+  return call(ARGUMENTS(devPtr, count, advice), [&] { advise(devPtr, count, advice, location); });
+}
+CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
+                            CUstream hStream) {
+  return call(ARGUMENTS(devPtr, count, flags, hStream), [&] {
+    require(!flags, "flags must be 0");
+    if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) must_be_a_place(location);
+    must_not_capture(named_stream(hStream));
+    require(devPtr && count, "devPtr is null, or count is 0");
+    if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) checked(location.id);
+    note_prefetch(devPtr, count, location);
+  });
+}
 CUresult cuMemRangeGetAttribute(void* data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr,
                                 size_t count) {
   return call(ARGUMENTS(data, dataSize, attribute, devPtr, count), [&] {

@@ -9,16 +9,6 @@
 namespace driver {
 namespace {
 
-CUgraphConditionalHandle create_handle(CUgraph graph, CUcontext context, unsigned at_launch, unsigned flags) {
-  require_flags(flags <= CU_GRAPH_COND_ASSIGN_DEFAULT);
-  checked(context);
-  const MutexLock held(graphs().lock);
-  const auto made =
-      std::make_shared<GraphCondition>(GraphCondition{gpu::make_condition(), context, at_launch, flags != 0});
-  checked(graph)->conditions.push_back(made);
-  return made->value->handle;
-}
-
 std::shared_ptr<GraphCondition> find_condition(CUgraphConditionalHandle handle) REQUIRES(graphs().lock) {
   for (const CUgraph each : graphs().all)
     for (const auto& condition : each->conditions)
@@ -62,6 +52,16 @@ void decide(const std::shared_ptr<const Choice>& choice, const Operation& op) {
 }
 
 }  // namespace
+
+CUgraphConditionalHandle create_condition(CUgraph graph, CUcontext context, unsigned at_launch, unsigned flags) {
+  require_flags(flags <= CU_GRAPH_COND_ASSIGN_DEFAULT);
+  checked(context);
+  const MutexLock held(graphs().lock);
+  const auto made =
+      std::make_shared<GraphCondition>(GraphCondition{gpu::make_condition(), context, at_launch, flags != 0});
+  checked(graph)->conditions.push_back(made);
+  return made->value->handle;
+}
 
 CUgraphNode add_conditional(CUgraph graph, CUDA_CONDITIONAL_NODE_PARAMS& given,
                             std::span<const CUgraphNode> dependencies) {
@@ -140,12 +140,3 @@ SharedWork set_at_launch(const std::vector<SharedWork>& nodes) {
 }
 
 }  // namespace driver
-
-using namespace driver;
-
-CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* pHandle_out, CUgraph hGraph, CUcontext ctx,
-                                        unsigned int defaultLaunchValue, unsigned int flags) {
-  return call(
-      ARGUMENTS(pHandle_out, hGraph, ctx, defaultLaunchValue, flags),
-      result_to(pHandle_out, "pHandle_out", [&] { return create_handle(hGraph, ctx, defaultLaunchValue, flags); }));
-}

@@ -23,6 +23,8 @@ struct GraphCondition {  // of a graph, which hands it out as a handle
   bool has_node = false;
 };
 
+CUgraphConditionalHandle create_condition(CUgraph, CUcontext, unsigned at_launch, unsigned flags)
+    EXCLUDES(graphs().lock);  // throws Refused
 // Adds a node, and gives its bodies to the program. Throws Refused.
 CUgraphNode add_conditional(CUgraph, CUDA_CONDITIONAL_NODE_PARAMS&, std::span<const CUgraphNode> dependencies)
     REQUIRES(graphs().lock);

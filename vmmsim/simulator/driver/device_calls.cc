@@ -11,6 +11,7 @@
 #include "contexts.h"
 #include "device_names.h"
 #include "driver.h"
+#include "graph_memory.h"
 
 namespace driver {
 
@@ -238,6 +239,15 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdev
     require(srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE, "the devices are the same");
     *value = peer_attribute(attrib, srcDevice, dstDevice);
   });
+}
+CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void* value) {
+  return call(ARGUMENTS(device, attr, value), [&] { use_attribute(device, attr, value, false); });
+}
+CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void* value) {
+  return call(ARGUMENTS(device, attr, value), [&] { use_attribute(device, attr, value, true); });
+}
+CUresult cuDeviceGraphMemTrim(CUdevice device) {
+  return call(ARGUMENTS(device), [&] { trim_graph_memory(device); });
 }
 
 #ifdef cuDeviceGetUuid  // since CUDA 13 that is the other's name

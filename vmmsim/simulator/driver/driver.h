@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What all files of the driver share: the state of the process and of a thread, faults, and the usual checks. Beside it
-// each kind of object has a header: contexts.h, streams.h, modules.h and others. What others use of an object stands in
-// NAME.cc, and the calls that a program makes, which nobody here calls, in NAME_calls.cc, or in NAME.cc where they are
-// few.
+// each kind of object has a header: contexts.h, streams.h, modules.h and others. The calls that a program makes stand in
+// NAME_calls.cc, and what several files use of an object in NAME.cc.
 #pragma once
 #include <sys/types.h>
 

@@ -14,45 +14,9 @@
 #include "streams.h"
 
 namespace driver {
-
-struct Plan;
-
-struct PlannedNode {
-  uint64_t node;  // of the graph, by its id
-  SharedWork work;
-  std::vector<size_t> before;
-  std::map<size_t, CUgraphEdgeData> early;  // those of them that need only have let it begin
-  bool is_enabled = true;
-  std::unique_ptr<Plan> child;
-  std::vector<Plan> bodies;  // of a conditional node
-};
-
-struct Plan {
-  std::vector<PlannedNode> nodes;  // in the order in which they were added
-  std::vector<size_t> order;       // in which they may begin
-};
-
-}  // namespace driver
-
-struct CUgraphExec_st {
-  driver::Plan plan;
-  unsigned long long flags = 0;
-  bool is_alone = false;  // of a graph with nodes for memory, which has no second executable graph beside it
-  std::map<CUuserObject, unsigned> objects;
-  Mutex launching;         // held while a launch is put in, before graphs().lock
-  driver::Operation last;  // of the latest launch
-  ~CUgraphExec_st() { driver::release(objects); }
-};
-
-namespace driver {
 namespace {
 
 // --- Plans: graphs().lock is held ------------------------------------------------------------------------------------
-
-struct Problem {  // as a program may read it
-  CUgraphInstantiateResult result = CUDA_GRAPH_INSTANTIATE_ERROR;
-  CUgraphNode node = nullptr;
-};
 
 // An order in which each node comes after those that it depends on. Refuses.
 std::vector<size_t> order_of(const Plan& plan, const CUgraph_st& graph, Problem& problem) {
@@ -107,6 +71,12 @@ PlannedNode* find(Plan& plan, uint64_t node) {
   return nullptr;
 }
 
+PlannedNode& planned(CUgraphExec exec, CUgraphNode node) REQUIRES(graphs().lock) {
+  PlannedNode* const found = find(checked(exec)->plan, checked(node)->id);
+  require(found, "the executable graph was not made of the node's graph");
+  return *found;
+}
+
 // Calls `visit` with the work of each node, also of graphs in the graph.
 template <class Visit> void each_work(const Plan& plan, Visit visit) REQUIRES(graphs().lock) {
   for (const PlannedNode& planned : plan.nodes) {
@@ -120,18 +90,6 @@ template <class Visit> void each_work(const Plan& plan, Visit visit) REQUIRES(gr
 std::shared_ptr<CUgraphExec_st> instance_of(const CUgraph_st& graph) REQUIRES(graphs().lock) {
   auto found = graph.instance.lock();
   return graphs().executables.contains(found.get()) ? found : nullptr;
-}
-
-std::shared_ptr<CUgraphExec_st> shared(CUgraphExec exec) REQUIRES(graphs().lock) {
-  const auto found = graphs().executables.find(exec);
-  require(found != graphs().executables.end(), "this is no executable graph, or it has been destroyed");
-  return found->second;
-}
-
-PlannedNode& planned(CUgraphExec exec, CUgraphNode node) REQUIRES(graphs().lock) {
-  PlannedNode* const found = find(shared(exec)->plan, checked(node)->id);
-  require(found, "the executable graph was not made of the node's graph");
-  return *found;
 }
 
 // --- Instantiation ---------------------------------------------------------------------------------------------------
@@ -185,72 +143,8 @@ void must_have_no_instance(const CUgraph_st& graph) REQUIRES(graphs().lock) {
           "(cuGraphExecDestroy)");
 }
 
-CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload, Problem& problem) {
-  constexpr unsigned long long for_device = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
-  const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | for_device |
-                                   CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY |
-                                   (may_upload ? CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD : 0);
-  require_flags(!(flags & ~known));
-  require(!(flags & for_device) || !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH),
-          "the flags for launches by kernels and for freeing at a launch do not go together");
-  if (!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)) forbid_in_capture();
-  const auto executable = std::make_shared<CUgraphExec_st>();
-  executable->flags = flags;
-  const MutexLock held(graphs().lock);
-  executable->plan = plan_of(*checked(graph), problem);
-  if (flags & for_device) {
-    CUcontext context = nullptr;
-    bool does_something = false;
-    check_for_device(*graph, context, does_something, problem);
-    require(does_something, "a graph for launches by kernels must not be empty");
-  }
-  must_be_free(*graph);
-  must_have_no_instance(*graph);
-  check_memsets(*graph);
-  check_conditionals(*graph);
-  executable->is_alone = has_memory_nodes(*graph);
-  take_memory_for(*graph);
-  for (const auto& [object, count] : graph->objects) retain(executable->objects, object, count);
-  graphs().executables[executable.get()] = executable;
-  graph->instance = executable;
-  return executable.get();
-}
-
 void set_ready(const Plan& plan, bool is_ready) REQUIRES(graphs().lock) {
   each_work(plan, [&](const Work& work) REQUIRES(graphs().lock) { set_ready(work, is_ready); });
-}
-
-void make_ready(CUgraphExec exec) {
-  const MutexLock held(graphs().lock);
-  set_ready(shared(exec)->plan, true);
-}
-
-void instantiate(CUgraphExec* to, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* all) {
-  require_non_null(to, "phGraphExec");
-  require_non_null(all, "instantiateParams");
-  Problem problem;
-  try {
-    const bool uploads = all->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
-    if (uploads) must_not_capture(named_stream(all->hUploadStream));
-    *to = instantiate(graph, all->flags, true, problem);
-    if (uploads) make_ready(*to);
-    problem = {CUDA_GRAPH_INSTANTIATE_SUCCESS, nullptr};
-  } catch (const memory::Refused&) {
-    all->result_out = problem.result;
-    all->hErrNode_out = problem.node;
-    throw;
-  }
-  all->result_out = problem.result;
-  all->hErrNode_out = problem.node;
-}
-
-void destroy(CUgraphExec exec) {
-  forbid_in_capture();
-  std::shared_ptr<CUgraphExec_st> unwanted;  // a launch that has not ended keeps it
-  const MutexLock held(graphs().lock);
-  unwanted = shared(exec);
-  set_ready(unwanted->plan, false);
-  graphs().executables.erase(exec);
 }
 
 // --- Changes ---------------------------------------------------------------------------------------------------------
@@ -366,39 +260,6 @@ void update(Plan& plan, const CUgraph_st& graph, bool also_changes) {
   }
 }
 
-void update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) {
-  require_non_null(info, "resultInfo");
-  const MutexLock held(graphs().lock);
-  const auto executable = shared(exec);
-  Plan& plan = executable->plan;
-  checked(graph);
-  const auto other = instance_of(*graph);
-  require(!other || other == executable || !other->is_alone, CUDA_ERROR_NOT_SUPPORTED,
-          "nodes of the graph allocate or free memory, and another executable graph was "
-          "instantiated of it: destroy that first (cuGraphExecDestroy)");
-  *info = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr, nullptr};
-  try {
-    update(plan, *graph, false);
-  } catch (const Difference& found) {
-    *info = {found.result, found.node, found.from};
-    refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, found.why + ": instantiate the graph anew");
-  }
-  update(plan, *graph, true);
-  for (const CUgraph each : graphs().all)
-    if (each->instance.lock() == executable) each->instance.reset();
-  graph->instance = executable;
-  executable->is_alone = has_memory_nodes(*graph);
-  info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
-}
-
-PlannedNode& can_be_disabled(CUgraphExec exec, CUgraphNode node) REQUIRES(graphs().lock) {
-  PlannedNode& found = planned(exec, node);
-  const auto type = found.work->given.type;
-  require(type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET,
-          "only kernels, copies and memsets are switched off");
-  return found;
-}
-
 // --- Launches --------------------------------------------------------------------------------------------------------
 
 size_t flatten(const Plan&, const std::vector<size_t>& after, std::vector<Step>& steps);
@@ -456,13 +317,119 @@ size_t flatten(const Plan& plan, const std::vector<size_t>& after, std::vector<S
   return steps.size() - 1;
 }
 
+void append_kernels(const Plan& plan, KernelNames& names) {
+  for (const size_t i : plan.order) {
+    const PlannedNode& planned = plan.nodes[i];
+    for (const Plan& body : planned.bodies) append_kernels(body, names);
+    if (planned.child) append_kernels(*planned.child, names);
+    else if (planned.work->function && planned.is_enabled) names.mangled.push_back(planned.work->launch.kernel->name);
+  }
+}
+
+// Whether the graph's latest executable graph is there, and has a node that allocates this memory.
+bool is_allocated_by_instance(const CUgraph_st& graph, const GraphMemory& memory) REQUIRES(graphs().lock) {
+  const auto instance = instance_of(graph);
+  bool found = false;
+  if (instance)
+    each_work(instance->plan, [&](const Work& work) {
+      found |= work.memory.get() == &memory && work.given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+    });
+  return found;
+}
+
+}  // namespace
+
+std::shared_ptr<CUgraphExec_st> checked(CUgraphExec exec) {
+  const auto found = graphs().executables.find(exec);
+  require(found != graphs().executables.end(), "this is no executable graph, or it has been destroyed");
+  return found->second;
+}
+
+CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload, Problem& problem) {
+  constexpr unsigned long long for_device = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+  const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | for_device |
+                                   CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY |
+                                   (may_upload ? CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD : 0);
+  require_flags(!(flags & ~known));
+  require(!(flags & for_device) || !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH),
+          "the flags for launches by kernels and for freeing at a launch do not go together");
+  if (!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)) forbid_in_capture();
+  const auto executable = std::make_shared<CUgraphExec_st>();
+  executable->flags = flags;
+  const MutexLock held(graphs().lock);
+  executable->plan = plan_of(*checked(graph), problem);
+  if (flags & for_device) {
+    CUcontext context = nullptr;
+    bool does_something = false;
+    check_for_device(*graph, context, does_something, problem);
+    require(does_something, "a graph for launches by kernels must not be empty");
+  }
+  must_be_free(*graph);
+  must_have_no_instance(*graph);
+  check_memsets(*graph);
+  check_conditionals(*graph);
+  executable->is_alone = has_memory_nodes(*graph);
+  take_memory_for(*graph);
+  for (const auto& [object, count] : graph->objects) retain(executable->objects, object, count);
+  graphs().executables[executable.get()] = executable;
+  graph->instance = executable;
+  return executable.get();
+}
+
+void make_ready(CUgraphExec exec) {
+  const MutexLock held(graphs().lock);
+  set_ready(checked(exec)->plan, true);
+}
+
+void destroy(CUgraphExec exec) {
+  forbid_in_capture();
+  std::shared_ptr<CUgraphExec_st> unwanted;  // a launch that has not ended keeps it
+  const MutexLock held(graphs().lock);
+  unwanted = checked(exec);
+  set_ready(unwanted->plan, false);
+  graphs().executables.erase(exec);
+}
+
+void update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) {
+  require_non_null(info, "resultInfo");
+  const MutexLock held(graphs().lock);
+  const auto executable = checked(exec);
+  Plan& plan = executable->plan;
+  checked(graph);
+  const auto other = instance_of(*graph);
+  require(!other || other == executable || !other->is_alone, CUDA_ERROR_NOT_SUPPORTED,
+          "nodes of the graph allocate or free memory, and another executable graph was "
+          "instantiated of it: destroy that first (cuGraphExecDestroy)");
+  *info = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr, nullptr};
+  try {
+    update(plan, *graph, false);
+  } catch (const Difference& found) {
+    *info = {found.result, found.node, found.from};
+    refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, found.why + ": instantiate the graph anew");
+  }
+  update(plan, *graph, true);
+  for (const CUgraph each : graphs().all)
+    if (each->instance.lock() == executable) each->instance.reset();
+  graph->instance = executable;
+  executable->is_alone = has_memory_nodes(*graph);
+  info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+PlannedNode& can_be_disabled(CUgraphExec exec, CUgraphNode node) {
+  PlannedNode& found = planned(exec, node);
+  const auto type = found.work->given.type;
+  require(type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET,
+          "only kernels, copies and memsets are switched off");
+  return found;
+}
+
 void launch(CUgraphExec exec, CUstream where) {
   must_not_capture(named_stream(where));
   CUstream_st& stream = driver::stream(where);
   std::shared_ptr<CUgraphExec_st> executable;
   {
     const MutexLock held(graphs().lock);
-    executable = shared(exec);
+    executable = checked(exec);
   }
   const MutexLock mine(executable->launching);
   std::vector<Step> steps;
@@ -478,22 +445,6 @@ void launch(CUgraphExec exec, CUstream where) {
     ended(op);
   });
 }
-
-void upload(CUgraphExec exec, CUstream where) {
-  must_not_capture(named_stream(where));
-  make_ready(exec);
-}
-
-void append_kernels(const Plan& plan, KernelNames& names) {
-  for (const size_t i : plan.order) {
-    const PlannedNode& planned = plan.nodes[i];
-    for (const Plan& body : planned.bodies) append_kernels(body, names);
-    if (planned.child) append_kernels(*planned.child, names);
-    else if (planned.work->function && planned.is_enabled) names.mangled.push_back(planned.work->launch.kernel->name);
-  }
-}
-
-}  // namespace
 
 KernelNames kernels_of(CUgraphExec exec) {
   KernelNames names;
@@ -518,16 +469,6 @@ void set_work(CUgraphExec exec, CUgraphNode node, const std::function<SharedWork
   planned(exec, node).work = std::move(now);
 }
 
-bool is_allocated_by_instance(const CUgraph_st& graph, const GraphMemory& memory) {
-  const auto instance = instance_of(graph);
-  bool found = false;
-  if (instance)
-    each_work(instance->plan, [&](const Work& work) {
-      found |= work.memory.get() == &memory && work.given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
-    });
-  return found;
-}
-
 void set_child(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   const MutexLock held(graphs().lock);
   require(!has_memory_nodes(*checked(child)), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
@@ -542,91 +483,28 @@ void set_child(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   update(*parent.child, *child, true);
 }
 
+void check_free(const CUgraph_st& graph, const Work& work) {
+  bool allocates = false, is_freed_here = false, is_freed_elsewhere = false, its_own_frees = false;
+  for (const CUgraph each : graphs().all) {
+    bool frees = false, has_it = false;
+    for (const auto& node : each->nodes) {
+      if (node->work->memory != work.memory) continue;
+      (node->work->given.type == CU_GRAPH_NODE_TYPE_MEM_FREE ? frees : has_it) = true;
+    }
+    if (each == &graph) allocates = has_it, is_freed_here = frees;
+    else is_freed_elsewhere |= frees, its_own_frees |= has_it && frees;
+  }
+  require(!is_freed_here, "another node of the graph frees this memory");
+  require(!its_own_frees, "the graph that allocates this memory frees it itself");
+  require(!allocates || !is_freed_elsewhere,
+          "another graph has a node that frees this memory, so the graph that allocates it cannot");
+  require(!allocates || !is_allocated_by_instance(graph, *work.memory),
+          "the graph is instantiated without a node that frees this memory: another graph has to, or cuMemFreeAsync");
+}
+
+void check_free_in_capture(CUstream_st& stream, const Work& work) {
+  const MutexLock held(graphs().lock);
+  if (stream.capture) check_free(*stream.capture->graph, work);
+}
+
 }  // namespace driver
-
-using namespace driver;
-
-CUresult cuGraphInstantiate(CUgraphExec* phGraphExec, CUgraph hGraph, unsigned long long flags) {
-  return call(ARGUMENTS(phGraphExec, hGraph, flags), result_to(phGraphExec, "phGraphExec", [&] {
-                Problem problem;
-                return instantiate(hGraph, flags, false, problem);
-              }));
-}
-CUresult cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph,
-                                      CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams) {
-  return call(ARGUMENTS(phGraphExec, hGraph, instantiateParams),
-              [&] { instantiate(phGraphExec, hGraph, instantiateParams); });
-}
-CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t* flags) {
-  return call(ARGUMENTS(hGraphExec, flags), [&] {
-    require_non_null(flags, "flags");
-    const MutexLock held(graphs().lock);
-    constexpr uint64_t not_told = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
-    *flags = shared(hGraphExec)->flags & ~not_told;
-  });
-}
-CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
-  return call(ARGUMENTS(hGraphExec), [&] { destroy(hGraphExec); });
-}
-CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo* resultInfo) {
-  return call(ARGUMENTS(hGraphExec, hGraph, resultInfo), [&] { update(hGraphExec, hGraph, resultInfo); });
-}
-CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
-  return call(ARGUMENTS(hGraphExec, hNode, isEnabled), [&] {
-    const MutexLock held(graphs().lock);
-    can_be_disabled(hGraphExec, hNode).is_enabled = isEnabled;
-  });
-}
-CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int* isEnabled) {
-  return call(ARGUMENTS(hGraphExec, hNode, isEnabled), [&] {
-    require_non_null(isEnabled, "isEnabled");
-    const MutexLock held(graphs().lock);
-    *isEnabled = can_be_disabled(hGraphExec, hNode).is_enabled;
-  });
-}
-CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
-  return call(ARGUMENTS(hGraphExec, hStream), [&] { upload(hGraphExec, hStream); });
-}
-// The kernels are for --trace, whose readers see no launch of their own of them.
-CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
-  const KernelNames kernels = kernels_of(hGraphExec);
-  return call(ARGUMENTS(hGraphExec, hStream, kernels), in_host_function, [&] { launch(hGraphExec, hStream); });
-}
-
-// As programs of earlier versions call them.
-#undef cuGraphInstantiate
-#undef cuGraphExecUpdate
-EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode,
-                                      char* logBuffer, size_t bufferSize) {
-  return call(ARGUMENTS(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), [&] {
-    CUDA_GRAPH_INSTANTIATE_PARAMS all = {};
-    if (logBuffer && bufferSize) *logBuffer = '\0';
-    try {
-      instantiate(phGraphExec, hGraph, &all);
-    } catch (const memory::Refused&) {
-      if (phErrorNode) *phErrorNode = all.hErrNode_out;
-      throw;
-    }
-  });
-}
-EXPORT CUresult cuGraphInstantiate(CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode, char* logBuffer,
-                                   size_t bufferSize) {
-  return cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
-}
-EXPORT CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode* hErrorNode_out,
-                                  CUgraphExecUpdateResult* updateResult_out) {
-  return call(ARGUMENTS(hGraphExec, hGraph, hErrorNode_out, updateResult_out), [&] {
-    CUgraphExecUpdateResultInfo info = {};
-    const auto tell = [&] {
-      if (hErrorNode_out) *hErrorNode_out = info.errorNode;
-      if (updateResult_out) *updateResult_out = info.result;
-    };
-    try {
-      update(hGraphExec, hGraph, &info);
-    } catch (const memory::Refused&) {
-      tell();
-      throw;
-    }
-    tell();
-  });
-}

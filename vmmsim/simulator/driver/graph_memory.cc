@@ -5,10 +5,8 @@
 #include <map>
 
 #include "../memory/this_machine.h"
-#include "capture.h"
 #include "contexts.h"
 #include "driver.h"
-#include "executable_graphs.h"
 #include "pools.h"
 #include "work.h"
 
@@ -80,31 +78,6 @@ void check_given_access(const CUmemAccessDesc& access) {
           "accessDescs: access is given, not taken away");
   require(type != CU_MEM_LOCATION_TYPE_DEVICE || memory::machine().peer_access,
           "only GPUs that reach this one get access to its memory");
-}
-
-cuuint64_t* number(void* value) { return static_cast<cuuint64_t*>(value); }
-
-void attribute(CUdevice device, CUgraphMem_attribute what, void* value, bool sets) {
-  checked(device);
-  require_non_null(value, "value");
-  const MutexLock held(state().lock);
-  UseByGraphs& use = use_of(on_gpu(device));
-  const bool is_highest = what == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || what == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
-  require(!sets || is_highest, "this attribute can only be read");
-  require(!sets || !*number(value), "a watermark can only be set to 0");
-  switch (what) {
-    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: *number(value) = in_units(use.used); return;
-    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: *number(value) = use.kept; return;
-    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
-      if (sets) use.most_used = in_units(use.used);
-      else *number(value) = use.most_used;
-      return;
-    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
-      if (sets) use.most_kept = use.kept;
-      else *number(value) = use.most_kept;
-      return;
-    default: refuse("there is no such attribute");
-  }
 }
 
 }  // namespace
@@ -182,32 +155,6 @@ bool awaits_launch(uint64_t address) {
   return found && !found->itself;
 }
 
-void check_free(const CUgraph_st& graph, const Work& work) {
-  bool allocates = false, is_freed_here = false, is_freed_elsewhere = false, its_own_frees = false;
-  for (const CUgraph each : graphs().all) {
-    bool frees = false, has_it = false;
-    for (const auto& node : each->nodes) {
-      if (node->work->memory != work.memory) continue;
-      (node->work->given.type == CU_GRAPH_NODE_TYPE_MEM_FREE ? frees : has_it) = true;
-    }
-    if (each == &graph) allocates = has_it, is_freed_here = frees;
-    else is_freed_elsewhere |= frees, its_own_frees |= has_it && frees;
-  }
-  require(!is_freed_here, "another node of the graph frees this memory");
-  require(!its_own_frees, "the graph that allocates this memory frees it itself");
-  require(!allocates || !is_freed_elsewhere,
-          "another graph has a node that frees this memory, so the graph that allocates it cannot");
-  require(!allocates || !is_allocated_by_instance(graph, *work.memory),
-          "the graph is instantiated without a node that frees this memory: another graph has to, or cuMemFreeAsync");
-}
-
-void check_free_in_capture(CUstream_st& stream, const Work& work) {
-  const MutexLock held(graphs().lock);
-  if (stream.capture) check_free(*stream.capture->graph, work);
-}
-
-bool is_for_memory(const Work& work) { return work.memory != nullptr; }
-
 bool free_graph_memory(uint64_t address) {
   const auto found = find_memory(address);
   if (!found) return false;
@@ -240,8 +187,32 @@ void set_ready(const Work& work, bool is_ready) {
   if (work.given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && !work.memory->itself) set_used(*work.memory, is_ready);
 }
 
-namespace {
-void trim(CUdevice device) {
+static cuuint64_t* number(void* value) { return static_cast<cuuint64_t*>(value); }
+
+void use_attribute(CUdevice device, CUgraphMem_attribute what, void* value, bool sets) {
+  checked(device);
+  require_non_null(value, "value");
+  const MutexLock held(state().lock);
+  UseByGraphs& use = use_of(on_gpu(device));
+  const bool is_highest = what == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || what == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+  require(!sets || is_highest, "this attribute can only be read");
+  require(!sets || !*number(value), "a watermark can only be set to 0");
+  switch (what) {
+    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: *number(value) = in_units(use.used); return;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: *number(value) = use.kept; return;
+    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
+      if (sets) use.most_used = in_units(use.used);
+      else *number(value) = use.most_used;
+      return;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
+      if (sets) use.most_kept = use.kept;
+      else *number(value) = use.most_kept;
+      return;
+    default: refuse("there is no such attribute");
+  }
+}
+
+void trim_graph_memory(CUdevice device) {
   checked(device);
   const MutexLock held(graphs().lock);
   std::vector<std::shared_ptr<GraphMemory>> there;
@@ -258,18 +229,5 @@ void trim(CUdevice device) {
     use.kept = in_units(use.used);
   }
 }
-}  // namespace
 
 }  // namespace driver
-
-using namespace driver;
-
-CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void* value) {
-  return call(ARGUMENTS(device, attr, value), [&] { attribute(device, attr, value, false); });
-}
-CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void* value) {
-  return call(ARGUMENTS(device, attr, value), [&] { attribute(device, attr, value, true); });
-}
-CUresult cuDeviceGraphMemTrim(CUdevice device) {
-  return call(ARGUMENTS(device), [&] { trim(device); });
-}

@@ -30,10 +30,6 @@ SharedWork allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS_v2& given);
 SharedWork free_work(const CUDA_MEM_FREE_NODE_PARAMS&) EXCLUDES(graphs().lock);
 SharedWork allocation_work(const PoolPlace&, size_t);  // of a call that a stream captures
 
-// Refuses a node that frees memory in a graph, where another node does, or has to.
-void check_free(const CUgraph_st&, const Work&) REQUIRES(graphs().lock);
-void check_free_in_capture(CUstream_st&, const Work&) EXCLUDES(graphs().lock);
-
 // A call that frees memory: true if it was a node's, and is free now.
 bool free_graph_memory(uint64_t address) EXCLUDES(graphs().lock);
 
@@ -43,6 +39,9 @@ void allocate_and_free(const std::vector<SharedWork>&, bool frees_first) REQUIRE
 // Memory that a node allocates is ready for its next launch, or no more.
 void set_ready(const Work&, bool is_ready) REQUIRES(graphs().lock);
 bool awaits_launch(uint64_t address) EXCLUDES(graphs().lock, state().lock);  // to be allocated by a node
-bool is_for_memory(const Work&);
+
+// How much memory of a GPU graphs use; throw Refused.
+void use_attribute(CUdevice, CUgraphMem_attribute, void* value, bool sets) EXCLUDES(state().lock);
+void trim_graph_memory(CUdevice) EXCLUDES(graphs().lock, state().lock);
 
 }  // namespace driver

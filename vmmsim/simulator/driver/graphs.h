@@ -68,6 +68,7 @@ Graphs& graphs();
 // These throw Refused.
 CUgraph checked(CUgraph) REQUIRES(graphs().lock);
 CUgraphNode checked(CUgraphNode) REQUIRES(graphs().lock);
+CUuserObject checked(CUuserObject) REQUIRES(graphs().lock);
 std::unique_ptr<CUgraph_st> make_graph() REQUIRES(graphs().lock);
 void must_have_clones(const CUgraph_st&) REQUIRES(graphs().lock);
 std::unique_ptr<CUgraph_st> clone(const CUgraph_st&) REQUIRES(graphs().lock);
@@ -76,6 +77,7 @@ void check_dependencies(CUgraph, std::span<const CUgraphNode>) REQUIRES(graphs()
 CUgraphEdgeData edge(const CUgraphNode_st& from, const CUgraphNode_st& to) REQUIRES(graphs().lock);
 bool is_usual(const CUgraphEdgeData&);
 void check_edge(const CUgraphEdgeData&, const Work& from, const Work& to);  // refuses what cannot join such nodes
+void join(CUgraphNode from, CUgraphNode to, const CUgraphEdgeData&) REQUIRES(graphs().lock);
 // Without data of its edges they are the usual ones.
 CUgraphNode add_node(CUgraph, SharedWork, std::span<const CUgraphNode> dependencies, const CUgraphEdgeData* = nullptr)
     REQUIRES(graphs().lock);
@@ -100,5 +102,6 @@ void check_edges(const CUgraphEdgeData*, std::span<const CUgraphNode> from) REQU
 // nothing is locked.
 void retain(std::map<CUuserObject, unsigned>& by, CUuserObject, unsigned count) REQUIRES(graphs().lock);
 void release(std::map<CUuserObject, unsigned>& by) EXCLUDES(graphs().lock);
+void release(CUuserObject, unsigned count) EXCLUDES(graphs().lock);  // so many references there are
 
 }  // namespace driver

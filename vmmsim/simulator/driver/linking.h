@@ -27,10 +27,16 @@ struct Part {
   std::string name, text;
 };
 
-// What cuLinkComplete gives for these texts.
+// What cuLinkComplete gives for these texts: no machine code but an image of the simulator's own, a header and for each
+// part its name and its text, each ended by a zero.
+struct LinkedHeader {
+  char magic[8];
+  uint64_t size;  // of what follows
+};
 std::string linked_image(const std::vector<Part>&);
-// One of at most this size. Throws ptx::Error.
 bool is_linked_image(const void* image);
+// Of an image of at most this size. Throw ptx::Error.
+std::vector<Part> parts_of(const void* image, size_t most);
 ptx::Module read_linked_image(const void* image, size_t most);
 
 // What is used and not there, "" for nothing. The driver has some functions itself.

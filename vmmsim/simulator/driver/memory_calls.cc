@@ -318,21 +318,6 @@ CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flag
                 return address;
               }));
 }
-CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
-  return call(ARGUMENTS(devPtr, count, advice), [&] { advise(devPtr, count, advice, location); });
-}
-CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
-                            CUstream hStream) {
-  return call(ARGUMENTS(devPtr, count, flags, hStream), [&] {
-    require(!flags, "flags must be 0");
-    if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) must_be_a_place(location);
-    must_not_capture(named_stream(hStream));
-    require(devPtr && count, "devPtr is null, or count is 0");
-    if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) checked(location.id);
-    note_prefetch(devPtr, count, location);
-  });
-}
-
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
   return call(ARGUMENTS(hStream, dptr, length, flags), [&] { check_attachment(hStream, dptr, length, flags); });
 }

@@ -9,7 +9,10 @@
 namespace driver {
 
 // As many as its threads, registers and shared memory allow.
-int blocks_that_fit(CUfunction, int block_size, size_t dynamic_shared);
+int blocks_that_fit(const CUfunc_st&, int block_size, size_t dynamic_shared);
+int blocks_that_fit(CUfunction, int block_size,
+                    size_t dynamic_shared);         // of a size that a program gives; throws Refused
+size_t shared_of_multiprocessor(const CUfunc_st&);  // bytes, by the kernel's preferred carveout
 
 Attributes attributes_of(const CUlaunchConfig&);  // of several with one number the last; throws Refused
 

@@ -7,6 +7,7 @@
 #include "capture.h"
 #include "contexts.h"
 #include "driver.h"
+#include "executable_graphs.h"
 #include "graph_memory.h"
 #include "pools.h"
 #include "streams.h"
