@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "driver.h"
-#include "streams.h"
 
 namespace driver {
 

@@ -2,12 +2,11 @@
 // Graphs as programs build them: nodes, what depends on what, clones, and user objects. What a node does is
 // graph_node_calls.cc's, what becomes of a graph that is launched executable_graphs.cc's.
 
+#include "graphs.h"
+
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
-#include "conditionals.h"
-#include "graphs.h"
 #include "host_functions.h"
 
 namespace driver {

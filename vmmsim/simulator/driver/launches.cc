@@ -7,13 +7,12 @@
 #include <iterator>
 
 #include "../memory/this_machine.h"
-#include "capture.h"
 #include "contexts.h"
 #include "driver.h"
+#include "events.h"
 #include "launches.h"
 #include "modules.h"
 #include "occupancy.h"
-#include "streams.h"
 
 namespace driver {
 namespace {

@@ -143,6 +143,21 @@ bool has_ended(const Operation& op) {
 
 CUresult query(const Operation& op) { return fault() ? fault() : has_ended(op) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
 
+static Waits& waits_of_host() REQUIRES(state().lock) {
+  static Waits& all = *new Waits;
+  return all;
+}
+void note_wait(Waits& waits, const Operation& op) {
+  if (op && op->stream) waits[op->stream] = std::max(waits[op->stream], op->number);
+}
+void note_wait_of_host(const Operation& op) { note_wait(waits_of_host(), op); }
+
+bool is_behind(const Waits& waits, const void* stream, uint64_t time) {
+  const auto found = waits.find(stream);
+  return found != waits.end() && found->second > time;
+}
+bool host_is_behind(const void* stream, uint64_t time) { return is_behind(waits_of_host(), stream, time); }
+
 // A GPU is so much faster than the host that what was started before a call nearly always ends before the call does
 // anything. Here it goes on for as long as it comes to anything: until, while all that can run has had a slice of time,
 // neither an operation nor a block of a kernel has ended. What then still runs waits for something, or is long. What is

@@ -66,6 +66,13 @@ void ended(const Operation&) EXCLUDES(state().lock);
 std::string waiter_of(const Operation&) EXCLUDES(state().lock);
 bool has_ended(const Operation&) EXCLUDES(state().lock);  // true for none
 CUresult query(const Operation&) EXCLUDES(state().lock);  // CUDA_ERROR_NOT_READY: it has not
+// For each stream its latest operation, by the number, that a stream or the host has waited for. Whether that came after
+// a time: the number of the operation that was the last then.
+using Waits = std::map<const void*, uint64_t>;
+void note_wait(Waits&, const Operation&) REQUIRES(state().lock);
+void note_wait_of_host(const Operation&) REQUIRES(state().lock);
+bool is_behind(const Waits&, const void* stream, uint64_t time) REQUIRES(state().lock);
+bool host_is_behind(const void* stream, uint64_t time) REQUIRES(state().lock);
 // Lets all that was put in go on until nothing of it ends any more.
 void settle(bool also_long) EXCLUDES(state().lock);
 
@@ -91,9 +98,8 @@ struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
   // What the GPU does, from the first that has not ended, or earlier; and of that for whose end nobody waits again.
   std::deque<driver::Operation> work GUARDED_BY(driver::state().lock);
   driver::Operation known_as_long GUARDED_BY(driver::state().lock);
-  // The operation of each other stream, by its number, that this one has waited for by an event.
-  std::map<const void*, uint64_t> behind GUARDED_BY(driver::state().lock);
-  std::atomic<bool> destroyed = false;  // it is kept until its operations have ended
+  driver::Waits behind GUARDED_BY(driver::state().lock);  // for other streams, by events
+  std::atomic<bool> destroyed = false;                    // it is kept until its operations have ended
   // Guarded by graphs().lock:
   std::shared_ptr<driver::Capture> capture;        // null: it does not capture
   std::vector<CUgraphNode> captured;               // what the next node will depend on

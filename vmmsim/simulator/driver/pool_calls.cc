@@ -167,10 +167,10 @@ uint64_t allocate_from(size_t size, CUstream where, const std::function<CUmemory
   if (!size) return 0;
   const MutexLock held(state().lock);
   checked_own(pool);
-  const uint64_t address = pool->memory.allocate(size, &stream, {stream.context, 0, pool}, settled_in(*pool),
-                                                 [&](const void* freed_in, uint64_t time, bool) REQUIRES(state().lock) {
-                                                   return pool->follow_events && is_behind(stream, freed_in, time);
-                                                 });
+  const uint64_t address = pool->memory.allocate(
+      size, &stream, {stream.context, 0, pool}, settled_in(*pool),
+      [&](const void* freed_in, uint64_t time, bool)
+          REQUIRES(state().lock) { return pool->follow_events && is_behind(stream.behind, freed_in, time); });
   pool->used += size;
   pool->most_used = std::max(pool->most_used, pool->used);
   pool->most_reserved = std::max(pool->most_reserved, pool->memory.reserved());

@@ -3,7 +3,7 @@
 
 #include "contexts.h"
 #include "driver.h"
-#include "streams.h"
+#include "operations.h"
 
 namespace driver {
 

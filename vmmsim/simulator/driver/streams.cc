@@ -66,15 +66,6 @@ void append(CUstream_st& stream, const Operation& op, bool begins_early = false)
   op->stream = &stream;
 }
 
-// The operation of each stream, by its number, that the host has waited for.
-std::map<const void*, uint64_t>& waited_for() REQUIRES(state().lock) {
-  static auto& all = *new std::map<const void*, uint64_t>;
-  return all;
-}
-void note_wait(std::map<const void*, uint64_t>& waiter, const Operation& op) REQUIRES(state().lock) {
-  if (op && op->stream) waiter[op->stream] = std::max(waiter[op->stream], op->number);
-}
-
 // Those that a launch of a kernel has among its attributes.
 void record_events(const Work& work, const Operation& op) REQUIRES(state().lock) {
   if (work.event_of_begin) work.event_of_begin->recorded = begin_of(op);
@@ -171,7 +162,7 @@ void wait_for_all(const std::vector<Operation>& all) {
     MutexLock held(state().lock);
     for (const Operation& op : all) {
       if (op) await_end(op);
-      note_wait(waited_for(), op);
+      note_wait_of_host(op);
     }
   }
   gpu::print_output();
@@ -180,15 +171,6 @@ void wait_for_all(const std::vector<Operation>& all) {
 }
 
 }  // namespace
-
-bool is_behind(const CUstream_st& stream, const void* other, uint64_t time) {
-  const auto found = stream.behind.find(other);
-  return found != stream.behind.end() && found->second > time;
-}
-bool host_is_behind(const void* stream, uint64_t time) {
-  const auto found = waited_for().find(stream);
-  return found != waited_for().end() && found->second > time;
-}
 
 int checked_priority(int wanted) { return std::clamp(wanted, -5, 0); }
 bool minds_legacy(const CUstream_st& stream) { return !(stream.flags & CU_STREAM_NON_BLOCKING); }

@@ -44,11 +44,6 @@ Operation enqueue_all(CUstream_st&, const std::vector<Step>&, const Operation& a
 // Runs them at once, behind nothing, as a part of this operation.
 void run_steps(const std::vector<Step>&, const Operation&, Start at_end) EXCLUDES(state().lock);
 
-// Whether a stream, or the host, has waited for what was put into another stream after a time: the number of the
-// operation that was the last then.
-bool is_behind(const CUstream_st&, const void* other, uint64_t time) REQUIRES(state().lock);
-bool host_is_behind(const void* stream, uint64_t time) REQUIRES(state().lock);
-
 void wait_for(const Operation&) EXCLUDES(state().lock, graphs().lock);  // throws Refused if there has been a fault
 void synchronize(CUcontext) EXCLUDES(state().lock, graphs().lock);      // waits for all its streams; throws likewise
 
