@@ -16,8 +16,8 @@ constexpr char of_an_invalid_capture[] =
 
 // A kernel that may begin early does so behind kernels; behind anything else it waits as others do.
 static std::vector<CUgraphEdgeData> early_edges(const Work& work, const std::vector<CUgraphNode>& before) {
-  const bool is_early =
-      work.begins_early && std::ranges::all_of(before, [](CUgraphNode each) { return each->work->function; });
+  const bool is_early = work.kernel() && work.kernel()->begins_early &&
+                        std::ranges::all_of(before, [](CUgraphNode node) { return node->work->kernel(); });
   return {before.size(), is_early ? programmatic : CUgraphEdgeData{}};
 }
 

@@ -75,7 +75,7 @@ CUgraphNode add_conditional(CUgraph graph, CUDA_CONDITIONAL_NODE_PARAMS& given,
   work->given.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   work->given.conditional = given;
   work->context = condition->context;
-  work->condition = condition;
+  work->payload = condition;
   const CUgraphNode node = add_node(graph, work, dependencies);
   for (unsigned i = 0; i < given.size; ++i) {
     node->bodies.push_back(make_graph());
@@ -121,7 +121,7 @@ void check_conditionals(const CUgraph_st& graph) {
 
 SharedWork conditional_work(const Work& node, std::vector<std::vector<Step>> bodies) {
   const auto choice =
-      std::make_shared<const Choice>(Choice{node.given.conditional.type, node.condition->value, std::move(bodies)});
+      std::make_shared<const Choice>(Choice{node.given.conditional.type, node.condition()->value, std::move(bodies)});
   const auto work = std::make_shared<Work>();
   work->given.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   work->start = [choice](const Work&, const Operation& op) { decide(choice, op); };
@@ -133,7 +133,8 @@ SharedWork set_at_launch(const std::vector<SharedWork>& nodes) {
   work->given.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   work->start = [nodes](const Work&, const Operation& op) {
     for (const SharedWork& node : nodes)
-      if (node->condition->is_set_at_launch) node->condition->value->value = node->condition->at_launch;
+      if (const auto condition = node->condition(); condition->is_set_at_launch)
+        condition->value->value = condition->at_launch;
     ended(op);
   };
   return work;

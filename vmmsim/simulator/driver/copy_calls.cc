@@ -170,14 +170,14 @@ CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copyin
   if (to_multicast || from_multicast) memory::log_ordinary_access(memory::current_call());
   if (to_user != from_user && may(from_user, to, writing)) to_user = from_user;  // the source's GPU copies, if it may
   const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMCPY, who.context, [=] { copy_now(to_user, to, from_user, from); });
-  if (to.height == 1 && to.depth == 1) work->task = [=] { copy_in_parts(to_user, to, from_user, from); };
+  if (to.height == 1 && to.depth == 1) work->task()->run = [=] { copy_in_parts(to_user, to, from_user, from); };
   const bool has_host_side = is_of_host(target) || is_of_host(source);
   // What the engine for copies meets is another fault than what a kernel meets, and within a GPU a kernel copies.
   const bool is_between_gpus = !has_host_side && target->kind != Range::managed && source->kind != Range::managed &&
                                target->device != source->device;
-  if (has_host_side || is_between_gpus) work->too_late = CUDA_ERROR_LAUNCH_FAILED;
+  if (has_host_side || is_between_gpus) work->task()->too_late = CUDA_ERROR_LAUNCH_FAILED;
   const size_t rate = has_host_side ? to_host : target->device != source->device ? to_peer : within;
-  work->microseconds = to.width * to.height * to.depth / rate;
+  work->task()->microseconds = to.width * to.height * to.depth / rate;
   work->given.memcpy.copyCtx = who.context;
   work->given.memcpy.copyParams = as_given(to, from, sides);
   return {work, to_user, from_user, target, source};
@@ -186,8 +186,8 @@ CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copyin
 // Takes a plain range of memory that the driver does not know at once, so that the caller need not wait for the copy.
 void stage(const CheckedCopy& made, const Area& to, const Area& from) {
   const auto* const bytes = reinterpret_cast<const char*>(from.address);
-  made.work->task = [=, to_user = made.to_user, from_user = made.from_user,
-                     staged = std::vector<char>(bytes, bytes + from.width)] {
+  made.work->task()->run = [=, to_user = made.to_user, from_user = made.from_user,
+                            staged = std::vector<char>(bytes, bytes + from.width)] {
     copy_now(to_user, to, from_user, plain(reinterpret_cast<uint64_t>(staged.data()), staged.size()));
   };
 }
@@ -431,8 +431,8 @@ SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given, bool is_captured
   });
   // The others are kernels. The border lies between 4 KiB and 16 KiB.
   constexpr size_t most_by_engine = 4096;
-  if (area.height == 1 && area.width <= most_by_engine) work->too_late = CUDA_ERROR_LAUNCH_FAILED;
-  work->microseconds = area.width * area.height / set_within;
+  if (area.height == 1 && area.width <= most_by_engine) work->task()->too_late = CUDA_ERROR_LAUNCH_FAILED;
+  work->task()->microseconds = area.width * area.height / set_within;
   work->given.memset = given;
   work->given.memset.ctx = context;
   return work;

@@ -131,8 +131,8 @@ SharedWork event_work(CUgraphNodeType type, CUevent handle) {
   work->given.type = type;
   if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) work->given.eventRecord.event = handle;
   else work->given.eventWait.event = handle;
-  work->event = checked(handle);
-  work->context = work->event->context;
+  work->payload = checked(handle);
+  work->context = work->event()->context;
   return work;
 }
 

@@ -38,7 +38,7 @@ std::vector<size_t> order_of(const Plan& plan, const CUgraph_st& graph, Problem&
 
 // A node may be without, until its attribute is set.
 void must_have_clusters(const Work& work) {
-  require(!work.lacks_clusters, CUDA_ERROR_INVALID_CLUSTER_SIZE,
+  require(!work.kernel() || !work.kernel()->lacks_clusters, CUDA_ERROR_INVALID_CLUSTER_SIZE,
           "the kernel needs a size of its clusters: set the node's attribute CLUSTER_DIMENSION before");
 }
 
@@ -172,7 +172,8 @@ CUdeviceptr source_of(const CUDA_MEMCPY3D& copy) {
 std::string why_not(const Work& old, const Work& now, bool by_update) {
   if (old.given.type == CU_GRAPH_NODE_TYPE_KERNEL) {
     if (old.context != now.context) return "the function is of another context than the one before";
-    if (old.launch.is_cooperative != now.launch.is_cooperative) return "a kernel stays cooperative, or not so";
+    if (old.kernel()->launch.is_cooperative != now.kernel()->launch.is_cooperative)
+      return "a kernel stays cooperative, or not so";
   } else if (old.given.type == CU_GRAPH_NODE_TYPE_MEMCPY) {
     const CUDA_MEMCPY3D &was = old.given.memcpy.copyParams, &is = now.given.memcpy.copyParams;
     const auto is_flat = [](const CUDA_MEMCPY3D& copy) { return copy.Height <= 1 && copy.Depth <= 1; };
@@ -192,10 +193,10 @@ std::string why_not(const Work& old, const Work& now, bool by_update) {
         before && place && before->first >= 0 && place->first >= 0 && place->first != before->first;
     if (old.context != now.context || is_elsewhere) return "the memory is of another GPU than before";
   } else if (old.given.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
-    if (old.words->size() != now.words->size()) return "there are more or fewer operations than before";
+    if (old.given.memOp.count != now.given.memOp.count) return "there are more or fewer operations than before";
   } else if (old.given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
-    if (old.memory->size != now.memory->size) return "it allocates memory of another size than before";
-  } else if (old.memory != now.memory) {
+    if (old.memory()->size != now.memory()->size) return "it allocates memory of another size than before";
+  } else if (old.memory() != now.memory()) {
     return "it frees other memory than before";
   }
   return "";
@@ -237,10 +238,10 @@ void compare(const Work& old, const Work& now, CUgraphNode node, const std::stri
     throw Difference{CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, node, nullptr, name + "has another type"};
   const std::string why = why_not(old, now, true);
   if (why.empty()) return;
-  const bool is_kernel = now.function != nullptr;
+  const bool is_kernel = now.kernel() != nullptr;
   throw Difference{is_kernel && old.context != now.context ? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
                    : is_kernel                             ? CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED
-                   : now.memory                            ? CU_GRAPH_EXEC_UPDATE_ERROR
+                   : now.memory()                          ? CU_GRAPH_EXEC_UPDATE_ERROR
                                                            : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED,
                    node, nullptr, name + "cannot be changed so: " + why};
 }
@@ -272,7 +273,7 @@ SharedWork choice_of(const PlannedNode& planned) {
 
 void append_conditional(const Plan& plan, std::vector<SharedWork>& nodes) {
   for (const PlannedNode& planned : plan.nodes) {
-    if (planned.work->condition) nodes.push_back(planned.work);
+    if (planned.work->condition()) nodes.push_back(planned.work);
     if (planned.child) append_conditional(*planned.child, nodes);
     for (const Plan& body : planned.bodies) append_conditional(body, nodes);
   }
@@ -303,7 +304,7 @@ size_t flatten(const Plan& plan, const std::vector<size_t>& after, std::vector<S
     }
     if (planned.child) {
       step_of[i] = flatten(*planned.child, before, steps);
-    } else if (planned.work->condition) {
+    } else if (planned.work->condition()) {
       steps.push_back({choice_of(planned), before, early});
       step_of[i] = steps.size() - 1;
     } else {
@@ -322,7 +323,8 @@ void append_kernels(const Plan& plan, KernelNames& names) {
     const PlannedNode& planned = plan.nodes[i];
     for (const Plan& body : planned.bodies) append_kernels(body, names);
     if (planned.child) append_kernels(*planned.child, names);
-    else if (planned.work->function && planned.is_enabled) names.mangled.push_back(planned.work->launch.kernel->name);
+    else if (const auto* const kernel = planned.work->kernel(); kernel && planned.is_enabled)
+      names.mangled.push_back(kernel->launch.kernel->name);
   }
 }
 
@@ -332,7 +334,7 @@ bool is_allocated_by_instance(const CUgraph_st& graph, const GraphMemory& memory
   bool found = false;
   if (instance)
     each_work(instance->plan, [&](const Work& work) {
-      found |= work.memory.get() == &memory && work.given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+      found |= work.memory().get() == &memory && work.given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
     });
   return found;
 }
@@ -488,7 +490,7 @@ void check_free(const CUgraph_st& graph, const Work& work) {
   for (const CUgraph each : graphs().all) {
     bool frees = false, has_it = false;
     for (const auto& node : each->nodes) {
-      if (node->work->memory != work.memory) continue;
+      if (node->work->memory() != work.memory()) continue;
       (node->work->given.type == CU_GRAPH_NODE_TYPE_MEM_FREE ? frees : has_it) = true;
     }
     if (each == &graph) allocates = has_it, is_freed_here = frees;
@@ -498,7 +500,7 @@ void check_free(const CUgraph_st& graph, const Work& work) {
   require(!its_own_frees, "the graph that allocates this memory frees it itself");
   require(!allocates || !is_freed_elsewhere,
           "another graph has a node that frees this memory, so the graph that allocates it cannot");
-  require(!allocates || !is_allocated_by_instance(graph, *work.memory),
+  require(!allocates || !is_allocated_by_instance(graph, *work.memory()),
           "the graph is instantiated without a node that frees this memory: another graph has to, or cuMemFreeAsync");
 }
 

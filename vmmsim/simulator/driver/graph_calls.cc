@@ -200,8 +200,9 @@ std::string label_of(const CUgraphNode_st& node) {
                                    "WAIT_EVENT", "EVENT_RECORD", "",       "",     "MEM_ALLOC", "MEM_FREE"};
   const unsigned type = unsigned(node.work->given.type);
   const std::string name = type < std::size(names) ? names[type] : "BATCH_MEM_OP";
-  if (node.work->condition) return "CONDITIONAL";
-  return node.work->function ? name + "\\n" + demangled(node.work->launch.kernel->name) : name;
+  if (node.work->condition()) return "CONDITIONAL";
+  const KernelWork* const kernel = node.work->kernel();
+  return kernel ? name + "\\n" + demangled(kernel->launch.kernel->name) : name;
 }
 
 void append_dot(const CUgraph_st& graph, std::string& text) REQUIRES(graphs().lock) {

@@ -107,10 +107,11 @@ SharedWork allocation_work(const PoolPlace& place, size_t size) {
   alloc.poolProps.allocType = CUmemAllocationType(type);
   alloc.poolProps.location = driver::location(CUmemLocationType(location), id);
   alloc.bytesize = size;
-  work->memory = std::make_shared<GraphMemory>(place, size, current());
-  alloc.dptr = work->memory->address;
+  const auto memory = std::make_shared<GraphMemory>(place, size, current());
+  work->payload = memory;
+  alloc.dptr = memory->address;
   const MutexLock held(all().lock);
-  all().memory[alloc.dptr] = work->memory;
+  all().memory[alloc.dptr] = memory;
   return work;
 }
 
@@ -131,9 +132,9 @@ SharedWork allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS_v2& given) {
     const MutexLock held(state().lock);
     for (size_t i = 0; i < given.accessDescCount; ++i)
       if (const auto& [location, flags] = given.accessDescs[i]; location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-        work->memory->pool->memory.open(location.id, flags);
+        work->memory()->pool->memory.open(location.id, flags);
   }
-  given.dptr = work->memory->address;
+  given.dptr = work->memory()->address;
   return work;
 }
 
@@ -141,8 +142,8 @@ SharedWork free_work(const CUDA_MEM_FREE_NODE_PARAMS& given) {
   const auto work = std::make_shared<Work>();
   work->given.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
   work->given.free = given;
-  work->memory = find_memory(given.dptr);
-  require(work->memory != nullptr,
+  work->payload = find_memory(given.dptr);
+  require(work->memory() != nullptr,
           "a graph frees only what a node of a graph has allocated, and dptr is no such address");
   return work;
 }
@@ -168,8 +169,8 @@ bool free_graph_memory(uint64_t address) {
 void allocate_and_free(const std::vector<SharedWork>& nodes, bool frees_first) {
   std::map<std::shared_ptr<GraphMemory>, bool> is_allocated;
   for (const SharedWork& work : nodes) {
-    if (!work || !work->memory) continue;
-    const auto [found, is_new] = is_allocated.try_emplace(work->memory, work->memory->itself != nullptr);
+    if (!work || !work->memory()) continue;
+    const auto [found, is_new] = is_allocated.try_emplace(work->memory(), work->memory()->itself != nullptr);
     const bool allocates = work->given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
     const bool may_be = !allocates || (frees_first && is_new);
     require(found->second != allocates || may_be,
@@ -184,7 +185,7 @@ void allocate_and_free(const std::vector<SharedWork>& nodes, bool frees_first) {
 }
 
 void set_ready(const Work& work, bool is_ready) {
-  if (work.given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && !work.memory->itself) set_used(*work.memory, is_ready);
+  if (work.given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && !work.memory()->itself) set_used(*work.memory(), is_ready);
 }
 
 static cuuint64_t* number(void* value) { return static_cast<cuuint64_t*>(value); }

@@ -168,11 +168,11 @@ SharedWork work_at(CUgraphNode node, CUgraphNodeType type) {
 // What a node shall do from now on, as a program wants it. A copy or memset stays with its context if none is given.
 SharedWork changed(const SharedWork& old, CUgraphNodeParams given) {
   require(given.type == old->given.type, "the node is of another type");
-  require(!old->condition, CUDA_ERROR_NOT_SUPPORTED, "a conditional node is not changed");
-  require(!old->memory, CUDA_ERROR_NOT_SUPPORTED, "a node that allocates or frees memory is not changed");
+  require(!old->condition(), CUDA_ERROR_NOT_SUPPORTED, "a conditional node is not changed");
+  require(!old->memory(), CUDA_ERROR_NOT_SUPPORTED, "a node that allocates or frees memory is not changed");
   if (given.type == CU_GRAPH_NODE_TYPE_MEMCPY && !given.memcpy.copyCtx) given.memcpy.copyCtx = old->context;
   if (given.type == CU_GRAPH_NODE_TYPE_MEMSET && !given.memset.ctx) given.memset.ctx = old->context;
-  return work_of(given, old->attributes);
+  return work_of(given, old->kernel() ? old->kernel()->attributes : Attributes());
 }
 
 void set(CUgraphNode node, const CUgraphNodeParams& given) {
@@ -208,8 +208,9 @@ void get_attribute(CUgraphNode node, CUlaunchAttributeID what, CUlaunchAttribute
   require_non_null(to, "value_out");
   const SharedWork work = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL);
   must_be_of_kernels(what);
-  const auto found = work->attributes.find(what);
-  *to = found == work->attributes.end() ? CUlaunchAttributeValue{} : found->second;
+  const Attributes& attributes = work->kernel()->attributes;
+  const auto found = attributes.find(what);
+  *to = found == attributes.end() ? CUlaunchAttributeValue{} : found->second;
 }
 
 void set_attributes(CUgraphNode node, const Attributes& attributes) {
@@ -222,7 +223,7 @@ void set_attributes(CUgraphNode node, const Attributes& attributes) {
 void set_attribute(CUgraphNode node, CUlaunchAttributeID what, const CUlaunchAttributeValue* value) {
   require_non_null(value, "value");
   must_be_of_kernels(what);
-  Attributes attributes = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL)->attributes;
+  Attributes attributes = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL)->kernel()->attributes;
   attributes[what] = *value;
   set_attributes(node, attributes);
 }
@@ -284,7 +285,8 @@ CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNod
   return call(ARGUMENTS(hGraphExec, hNode, nodeParams), [&] { set(hGraphExec, hNode, kernel_params(nodeParams)); });
 }
 CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
-  return call(ARGUMENTS(dst, src), [&] { set_attributes(dst, work_at(src, CU_GRAPH_NODE_TYPE_KERNEL)->attributes); });
+  return call(ARGUMENTS(dst, src),
+              [&] { set_attributes(dst, work_at(src, CU_GRAPH_NODE_TYPE_KERNEL)->kernel()->attributes); });
 }
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue* value_out) {
   return call(ARGUMENTS(hNode, attr, value_out), [&] { get_attribute(hNode, attr, value_out); });
@@ -436,8 +438,9 @@ EXPORT CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_P
     require_non_null(nodeParams, "nodeParams");
     const SharedWork work = work_at(hNode, CU_GRAPH_NODE_TYPE_KERNEL);
     const CUDA_KERNEL_NODE_PARAMS_v3& p = work->given.kernel;
-    *nodeParams = {work->function, p.gridDimX,  p.gridDimY,       p.gridDimZ,     p.blockDimX,
-                   p.blockDimY,    p.blockDimZ, p.sharedMemBytes, p.kernelParams, p.extra};
+    *nodeParams = {
+        work->kernel()->function, p.gridDimX,     p.gridDimY, p.gridDimZ, p.blockDimX, p.blockDimY, p.blockDimZ,
+        p.sharedMemBytes,         p.kernelParams, p.extra};
   });
 }
 EXPORT CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {

@@ -56,7 +56,7 @@ void check_edge(const CUgraphEdgeData& data, const Work& from, const Work& to) {
   require(std::any_of(std::begin(known), std::end(known), [&](const auto& each) { return is_same(each, data); }),
           "an edge is the usual one, all zeros, or begins at CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER (2), or at "
           "CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC (1) with the type CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC (1)");
-  require(from.function && to.function, "such a dependency joins two kernels");
+  require(from.kernel() && to.kernel(), "such a dependency joins two kernels");
 }
 
 void check_edges(const CUgraphEdgeData* data, std::span<const CUgraphNode> from) {
@@ -86,7 +86,7 @@ CUgraphNode add_node(CUgraph graph, SharedWork work, std::span<const CUgraphNode
   node->work = std::move(work);
   node->graph = graph;
   node->id = ++graphs().ids;
-  graph->has_memory_nodes |= node->work->memory != nullptr;
+  graph->has_memory_nodes |= node->work->memory() != nullptr;
   const CUgraphNode added = node.get();
   for (size_t i = 0; i < dependencies.size(); ++i) join(dependencies[i], added, edges ? edges[i] : CUgraphEdgeData{});
   graphs().nodes.insert(added);
@@ -113,7 +113,7 @@ void must_have_clones(const CUgraph_st& graph) {
   require(!has_memory_nodes(graph), CUDA_ERROR_NOT_SUPPORTED,
           "a graph that allocates or frees memory, or was asked to, has no clone, and is no node of another");
   for (const auto& node : graph.nodes) {
-    require(!node->work->condition, CUDA_ERROR_NOT_SUPPORTED,
+    require(!node->work->condition(), CUDA_ERROR_NOT_SUPPORTED,
             "a graph with conditional nodes has no clone, and is no node of another");
     if (node->child) must_have_clones(*node->child);
   }
@@ -147,7 +147,8 @@ bool has_memory_nodes(const CUgraph_st& graph) {
 }
 
 bool has_conditional_nodes(const CUgraph_st& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) { return node->work->condition; });
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const auto& node) { return node->work->condition() != nullptr; });
 }
 
 void forget(CUgraph graph) {

@@ -17,7 +17,7 @@ void launch(const CUDA_KERNEL_NODE_PARAMS_v3& what, CUstream where, const Attrib
           CUDA_ERROR_NOT_SUPPORTED,
           "CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE is for a node of a graph, and the stream does not capture");
   if (submit(stream, work)) return;
-  for (const auto& event : {work->event_of_begin, work->event_of_end})
+  for (const auto& event : {work->kernel()->event_of_begin, work->kernel()->event_of_end})
     if (event) capture_record(stream, *event);
 }
 

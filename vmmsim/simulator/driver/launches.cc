@@ -90,8 +90,7 @@ void check_fits_at_once(const CUDA_KERNEL_NODE_PARAMS_v3& p, CUfunction function
 }
 
 // Lets what a node is asked for point to its own copy of the parameters.
-void own_parameters(Work& work) {
-  CUDA_KERNEL_NODE_PARAMS_v3& given = work.given.kernel;
+void own_parameters(CUDA_KERNEL_NODE_PARAMS_v3& given, KernelWork& work) {
   std::vector<std::byte>& bytes = work.launch.parameters;
   work.parameter_bytes = bytes.size();
   const bool is_packed = !given.kernelParams && given.extra;
@@ -107,7 +106,7 @@ void own_parameters(Work& work) {
 }
 
 void start_kernel(const Work& work, const Operation& op) {
-  gpu::Launch now = work.launch;
+  gpu::Launch now = work.kernel()->launch;
   {
     const MutexLock held(state().lock);
     now.heap = work.context->heap;
@@ -195,6 +194,7 @@ void check_attributes(const Attributes& attributes) {
 // A function that a program gives may be a kernel.
 SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& attributes, CUcontext context) {
   const auto work = std::make_shared<Work>();
+  KernelWork& launched = work->payload.emplace<KernelWork>();
   const CUfunction handle = p.func ? p.func : reinterpret_cast<CUfunction>(p.kern);
   const CUfunction function = checked(handle, context ? context : p.func ? nullptr : p.ctx);
   const gpu::Kernel& kernel = *function->kernel;
@@ -209,20 +209,20 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
   const auto found = attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
   const bool is_cooperative = found != attributes.end() && found->second.cooperative;
   const gpu::Dimensions grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
-  work->lacks_clusters = !context && lacks_clusters(*function, attributes);
+  launched.lacks_clusters = !context && lacks_clusters(*function, attributes);
   std::optional<gpu::Dimensions> cluster;
-  if (!work->lacks_clusters) cluster = cluster_of(*function, attributes);
+  if (!launched.lacks_clusters) cluster = cluster_of(*function, attributes);
   if (cluster) check_cluster(*function, *cluster, grid);
   if (is_cooperative) check_fits_at_once(p, function);
   check_shared(p, *function);
   need_simulated(kernel);
   check_local(kernel);
-  work->function = function;
-  work->attributes = attributes;
-  work->event_of_begin = event_among(attributes, CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT);
-  work->event_of_end = event_among(attributes, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT);
+  launched.function = function;
+  launched.attributes = attributes;
+  launched.event_of_begin = event_among(attributes, CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT);
+  launched.event_of_end = event_among(attributes, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT);
   const auto serialization = attributes.find(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
-  work->begins_early =
+  launched.begins_early =
       serialization != attributes.end() && serialization->second.programmaticStreamSerializationAllowed;
   work->given.type = CU_GRAPH_NODE_TYPE_KERNEL;
   work->given.kernel = p;
@@ -231,17 +231,17 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
     work->given.kernel.func = nullptr;
     work->given.kernel.kern = reinterpret_cast<CUkernel>(handle);
   }
-  work->launch = {&kernel,
-                  function->module->module,
-                  grid,
-                  {p.blockDimX, p.blockDimY, p.blockDimZ},
-                  p.sharedMemBytes,
-                  parameters_of(kernel, p.kernelParams, p.extra),
-                  {}};
-  work->launch.is_cooperative = is_cooperative;
-  work->launch.cluster = cluster.value_or(gpu::Dimensions());
-  work->launch.has_clusters = cluster.has_value();
-  own_parameters(*work);
+  launched.launch = {&kernel,
+                     function->module->module,
+                     grid,
+                     {p.blockDimX, p.blockDimY, p.blockDimZ},
+                     p.sharedMemBytes,
+                     parameters_of(kernel, p.kernelParams, p.extra),
+                     {}};
+  launched.launch.is_cooperative = is_cooperative;
+  launched.launch.cluster = cluster.value_or(gpu::Dimensions());
+  launched.launch.has_clusters = cluster.has_value();
+  own_parameters(work->given.kernel, launched);
   work->start = start_kernel;
   return work;
 }

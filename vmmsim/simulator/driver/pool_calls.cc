@@ -160,7 +160,7 @@ uint64_t allocate_from(size_t size, CUstream where, const std::function<CUmemory
   if (is_capturing(stream)) {
     if (!size) return 0;  // and no node
     const SharedWork work = allocation_work(on_gpu(stream.context->device), size);
-    if (capture(stream, work)) return work->memory->address;
+    if (capture(stream, work)) return work->memory()->address;
   }
   forbid_in_capture();
   const CUmemoryPool pool = its_pool(stream);

@@ -2,6 +2,7 @@
 // Operations on words of memory, one or several at once: in a stream, and as a node of a graph.
 #include <algorithm>
 #include <atomic>
+#include <span>
 #include <type_traits>
 
 #include "../gpu/gpu.h"
@@ -126,7 +127,7 @@ void put_words(CUstream where, Word* words, unsigned count, unsigned flags) {
   CUstream_st& stream = driver::stream(where);
   const SharedWork work = words_work({stream.context, count, words, flags});
   if (!is_capturing(stream)) {
-    for (const Word& word : *work->words)
+    for (const Word& word : std::span(work->given.memOp.paramArray, count))
       if (is_wait(word) || is_write(word)) check_address(stream.context->device, word);
   }
   submit(stream, work);
@@ -157,7 +158,6 @@ SharedWork words_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& given) {
   });
   work->given.memOp = given;
   work->given.memOp.paramArray = words->data();
-  work->words = words;
   if (std::any_of(words->begin(), words->end(), is_wait)) {
     work->start = [device, words](const Work&, const Operation& op) {
       gpu::poll([watch = Watch{device, words, op}]() mutable { return watch.proceed(); });

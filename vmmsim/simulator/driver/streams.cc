@@ -67,10 +67,12 @@ void append(CUstream_st& stream, const Operation& op, bool begins_early = false)
 }
 
 // Those that a launch of a kernel has among its attributes.
-void record_events(const Work& work, const Operation& op) REQUIRES(state().lock) {
-  if (work.event_of_begin) work.event_of_begin->recorded = begin_of(op);
-  if (work.event_of_end) work.event_of_end->recorded = op;
+void record_events(const KernelWork& kernel, const Operation& op) REQUIRES(state().lock) {
+  if (kernel.event_of_begin) kernel.event_of_begin->recorded = begin_of(op);
+  if (kernel.event_of_end) kernel.event_of_end->recorded = op;
 }
+
+uint64_t microseconds_of(const Work& work) { return work.task() ? work.task()->microseconds : 0; }
 
 memory::Submission submission() {
   const memory::Options& options = memory::options();
@@ -89,13 +91,14 @@ Operation put_in(CUstream_st& stream, Start start, const Operation& also, const 
     if (is_of_gpu) make_room(stream);
     op = make_operation(std::move(start), stream.context);
     op->asked_by = submission();
-    op->is_kernel = work && work->function;
+    const KernelWork* const kernel = work ? work->kernel() : nullptr;
+    op->is_kernel = kernel;
     if (is_of_gpu) stream.work.push_back(op);
     add_dependency(op, also);
     note_wait(stream.behind, also);
-    append(stream, op, work && work->begins_early);
-    if (work) add_time(op, work->microseconds);
-    if (work) record_events(*work, op);
+    append(stream, op, kernel && kernel->begins_early);
+    if (work) add_time(op, microseconds_of(*work));
+    if (kernel) record_events(*kernel, op);
     is_ready = --op->awaited == 0;
   }
   if (is_ready) start_ready({op});
@@ -103,9 +106,10 @@ Operation put_in(CUstream_st& stream, Start start, const Operation& also, const 
 }
 
 Start start_of(const SharedWork& work) {
-  if (!work || work->given.type == CU_GRAPH_NODE_TYPE_EMPTY || work->memory) return nullptr;
-  if (work->given.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) return start_to_record(*work->event);
-  if (work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) return start_to_wait(*work->event);
+  if (!work) return nullptr;
+  if (work->given.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) return start_to_record(*work->event());
+  if (work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) return start_to_wait(*work->event());
+  if (!work->start) return nullptr;
   return [work](const Operation& op) { work->start(*work, op); };
 }
 
@@ -124,13 +128,13 @@ Operation add_steps(const std::vector<Step>& steps, std::vector<Start> starts, c
     const Operation& op = all.emplace_back(make_operation(std::move(starts[i]), begin->context));
     const SharedWork& work = steps[i].work;
     op->asked_by = begin->asked_by;
-    op->is_kernel = work && work->function;
+    op->is_kernel = work && work->kernel();
     add_dependency(op, begin);
     for (const size_t before : steps[i].before) add_dependency(op, all[before]);
     for (const auto& [before, edge] : steps[i].early) let_begin_early(op, all[before], edge);
-    if (work && work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) add_dependency(op, work->event->recorded);
-    if (work && work->given.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) work->event->recorded = op;
-    if (work) add_time(op, work->microseconds);
+    if (work && work->given.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) add_dependency(op, work->event()->recorded);
+    if (work && work->given.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) work->event()->recorded = op;
+    if (work) add_time(op, microseconds_of(*work));
     --op->awaited;  // `begin` has not ended
   }
   const Operation end = make_operation(std::move(at_end), begin->context);
@@ -140,14 +144,14 @@ Operation add_steps(const std::vector<Step>& steps, std::vector<Start> starts, c
 }
 
 void start_task(const Work& work, const Operation& op) {
-  gpu::run([op, too_late = work.too_late, task = work.task] {
+  gpu::run([op, task = *work.task()] {
     try {
-      task();
+      task.run();
     } catch (const memory::Refused& refused) {  // it was allowed when it was put in
       const std::string unmapped =
           refused.address ? memory::unmapped_too_early(op->asked_by, *refused.address, "asked for it") : "";
       const std::string& why = unmapped.empty() ? refused.why : unmapped;
-      set_fault({too_late, "a copy or memset came too late: " + why, "", refused.address});
+      set_fault({task.too_late, "a copy or memset came too late: " + why, "", refused.address});
     }
     ended(op);
   });
@@ -275,7 +279,7 @@ std::shared_ptr<Work> task_work(CUgraphNodeType type, CUcontext context, std::fu
   const auto work = std::make_shared<Work>();
   work->given.type = type;
   work->context = context;
-  work->task = std::move(task);
+  work->payload = TaskWork{std::move(task)};
   work->start = start_task;
   return work;
 }

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "../gpu/gpu.h"
@@ -21,25 +22,42 @@ struct GraphCondition;  // conditionals.h
 struct GraphMemory;     // graph_memory.h
 using Attributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
 
+struct KernelWork {
+  CUfunction function = nullptr;
+  gpu::Launch launch = {};
+  Attributes attributes;
+  std::shared_ptr<CUevent_st> event_of_begin, event_of_end;  // which the launch records
+  bool begins_early = false;                                 // before the kernel before it has ended
+  bool lacks_clusters = false;                               // of a node: it cannot be launched so
+  std::vector<void*> pointers;                               // those of given.kernel, to the launch's parameters
+  size_t parameter_bytes = 0;                                // to which one of these points
+};
+struct TaskWork {  // a copy, a memset, or writes to words of memory
+  std::function<void()> run;
+  CUresult too_late = CUDA_ERROR_ILLEGAL_ADDRESS;  // the fault if it must not touch the memory any more
+  uint64_t microseconds = 0;                       // that an H200 needs, or so
+};
+
 struct Work {
-  CUgraphNodeParams given = {};                                  // as a call that adds a node would give it
-  CUcontext context = nullptr;                                   // whose GPU does it; null: nobody's
-  std::function<void(const Work&, const Operation&)> start;      // as Start; none: nothing is done
-  std::function<void()> task;                                    // of a copy or a memset, or a word in memory
-  CUresult too_late = CUDA_ERROR_ILLEGAL_ADDRESS;                // the fault if it must not touch the memory any more
-  bool begins_early = false;                                     // of a kernel: before the one before it has ended
-  bool lacks_clusters = false;                                   // of a kernel's node: it cannot be launched so
-  uint64_t microseconds = 0;                                     // of a copy or memset: that an H200 needs, or so
-  gpu::Launch launch = {};                                       // of a kernel; given.kernel points to its parameters
-  std::vector<void*> pointers;                                   // those of given.kernel
-  size_t parameter_bytes = 0;                                    // what one of these points to
-  CUfunction function = nullptr;                                 // of a kernel
-  Attributes attributes;                                         // likewise
-  std::shared_ptr<CUevent_st> event_of_begin, event_of_end;      // which a launch of a kernel records
-  std::shared_ptr<CUevent_st> event;                             // of a node that records or awaits one
-  std::shared_ptr<GraphCondition> condition;                     // of a conditional node
-  std::shared_ptr<GraphMemory> memory;                           // of a node that allocates or frees it
-  std::shared_ptr<std::vector<CUstreamBatchMemOpParams>> words;  // those of given.memOp
+  CUgraphNodeParams given = {};                              // as a call that adds a node would give it
+  CUcontext context = nullptr;                               // whose GPU does it; null: nobody's
+  std::function<void(const Work&, const Operation&)> start;  // as Start; none: nothing is done
+  std::variant<std::monostate, KernelWork, TaskWork, std::shared_ptr<CUevent_st>, std::shared_ptr<GraphCondition>,
+               std::shared_ptr<GraphMemory>>
+      payload;
+
+  const KernelWork* kernel() const { return std::get_if<KernelWork>(&payload); }  // null: it is another kind of work
+  const TaskWork* task() const { return std::get_if<TaskWork>(&payload); }
+  TaskWork* task() { return std::get_if<TaskWork>(&payload); }
+  auto event() const { return shared<CUevent_st>(); }  // that a node records or awaits
+  auto condition() const { return shared<GraphCondition>(); }
+  auto memory() const { return shared<GraphMemory>(); }  // that a node allocates or frees
+
+ private:
+  template <class T> std::shared_ptr<T> shared() const {
+    const auto* const found = std::get_if<std::shared_ptr<T>>(&payload);
+    return found ? *found : nullptr;
+  }
 };
 using SharedWork = std::shared_ptr<const Work>;
 
