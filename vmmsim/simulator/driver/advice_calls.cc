@@ -42,7 +42,7 @@ bool is_managed(uint64_t address, size_t size) {
   const auto range = memory::find(address);
   return size && range && range->kind == memory::Range::managed && size <= range->base + range->size - address;
 }
-void must_be_managed(uint64_t address, size_t size) {
+void require_managed(uint64_t address, size_t size) {
   require(is_managed(address, size), "the range is not managed memory");
 }
 
@@ -51,7 +51,7 @@ CUdevice device_of(const CUmemLocation& location) {
   return location.type == CU_MEM_LOCATION_TYPE_INVALID ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
 }
 
-void must_be_a_place(const CUmemLocation& location) {
+void require_location(const CUmemLocation& location) {
   switch (location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE: return require(is_gpu(location), "there is no such GPU");
     case CU_MEM_LOCATION_TYPE_HOST:
@@ -62,7 +62,7 @@ void must_be_a_place(const CUmemLocation& location) {
 }
 
 // Advice of what is mostly read, and none of a preferred location, looks at the type of the location alone.
-void must_fit(CUmem_advise advice, const CUmemLocation& location) {
+void require_fitting_location(CUmem_advise advice, const CUmemLocation& location) {
   const int type = location.type;
   switch (advice) {
     case CU_MEM_ADVISE_SET_READ_MOSTLY:
@@ -70,7 +70,7 @@ void must_fit(CUmem_advise advice, const CUmemLocation& location) {
     case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
       return require(type >= CU_MEM_LOCATION_TYPE_DEVICE && type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT,
                      "there is no such type of location");
-    case CU_MEM_ADVISE_SET_PREFERRED_LOCATION: return must_be_a_place(location);
+    case CU_MEM_ADVISE_SET_PREFERRED_LOCATION: return require_location(location);
     case CU_MEM_ADVISE_SET_ACCESSED_BY:
     case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
       return require(type == CU_MEM_LOCATION_TYPE_HOST || is_gpu(location),
@@ -120,12 +120,12 @@ void give(const Advice& advice, CUmem_range_attribute what, int* to, size_t byte
 }
 
 void advise(uint64_t address, size_t size, CUmem_advise advice, CUmemLocation location) {
-  must_fit(advice, location);
+  require_fitting_location(advice, location);
   const bool is_node =
       location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
   if (is_node && !is_managed(address, size)) return;  // of a node the driver says nothing, as on an H100
-  forbid_in_capture();
-  must_be_managed(address, size);
+  refuse_if_unsafe_in_capture();
+  require_managed(address, size);
   const MutexLock held(state().lock);
   for_each_in(address, size, [&](Advice& each) {
     switch (advice) {
@@ -142,7 +142,7 @@ void advise(uint64_t address, size_t size, CUmem_advise advice, CUmemLocation lo
 }
 
 void note_prefetch(uint64_t address, size_t size, CUmemLocation location) {
-  must_be_managed(address, size);
+  require_managed(address, size);
   if (location.type == CU_MEM_LOCATION_TYPE_HOST) location.id = CU_DEVICE_CPU;
   const MutexLock held(state().lock);
   for_each_in(address, size, [&](Advice& each) { each.prefetched = location; });
@@ -157,13 +157,13 @@ struct Batch {
   size_t *indexes, place_count;
 };
 
-void check(const Batch& batch, unsigned long long flags, CUstream stream) {
+void require_batch(const Batch& batch, unsigned long long flags, CUstream stream) {
   require(stream && stream != CU_STREAM_LEGACY, "a batch does not go into the null stream");
   require_non_null(batch.addresses, "dptrs");
   require_non_null(batch.sizes, "sizes");
   require(batch.count && !flags, "count is 0, or flags are not");
-  must_not_capture(named_stream(stream));
-  for (size_t i = 0; i < batch.count; ++i) must_be_managed(batch.addresses[i], batch.sizes[i]);
+  require_not_capturing(named_stream(stream));
+  for (size_t i = 0; i < batch.count; ++i) require_managed(batch.addresses[i], batch.sizes[i]);
 }
 
 void prefetch(const Batch& batch) {
@@ -174,7 +174,7 @@ void prefetch(const Batch& batch) {
   for (size_t i = 0; i < batch.place_count; ++i) {
     const size_t begin = batch.indexes[i], end = i + 1 < batch.place_count ? batch.indexes[i + 1] : batch.count;
     require(begin < end && end <= batch.count, "prefetchLocIdxs does not ascend to count");
-    must_be_a_place(batch.places[i]);
+    require_location(batch.places[i]);
     for (size_t range = begin; range < end; ++range)
       note_prefetch(batch.addresses[range], batch.sizes[range], batch.places[i]);
   }
@@ -199,8 +199,8 @@ CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation loca
                             CUstream hStream) {
   return call(ARGUMENTS(devPtr, count, flags, hStream), [&] {
     require(!flags, "flags must be 0");
-    if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) must_be_a_place(location);
-    must_not_capture(named_stream(hStream));
+    if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) require_location(location);
+    require_not_capturing(named_stream(hStream));
     require(devPtr && count, "devPtr is null, or count is 0");
     if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) checked(location.id);
     note_prefetch(devPtr, count, location);
@@ -209,7 +209,7 @@ CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation loca
 CUresult cuMemRangeGetAttribute(void* data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr,
                                 size_t count) {
   return call(ARGUMENTS(data, dataSize, attribute, devPtr, count), [&] {
-    must_be_managed(devPtr, count);
+    require_managed(devPtr, count);
     give(common(devPtr, count), attribute, static_cast<int*>(data), dataSize);
   });
 }
@@ -220,7 +220,7 @@ CUresult cuMemRangeGetAttributes(void** data, size_t* dataSizes, CUmem_range_att
     require_non_null(dataSizes, "dataSizes");
     require_non_null(attributes, "attributes");
     require(numAttributes, "numAttributes is 0");
-    must_be_managed(devPtr, count);
+    require_managed(devPtr, count);
     const Advice advice = common(devPtr, count);
     for (size_t i = 0; i < numAttributes; ++i) give(advice, attributes[i], static_cast<int*>(data[i]), dataSizes[i]);
   });
@@ -231,21 +231,21 @@ CUresult cuMemPrefetchBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count
                                  CUstream hStream) {
   return call(ARGUMENTS(dptrs, sizes, count, numPrefetchLocs, flags, hStream), [&] {
     const Batch batch = {dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs};
-    check(batch, flags, hStream);
+    require_batch(batch, flags, hStream);
     prefetch(batch);
   });
 }
 CUresult cuMemDiscardBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count, unsigned long long flags,
                                 CUstream hStream) {
   return call(ARGUMENTS(dptrs, sizes, count, flags, hStream),
-              [&] { check({dptrs, sizes, count, nullptr, nullptr, 0}, flags, hStream); });
+              [&] { require_batch({dptrs, sizes, count, nullptr, nullptr, 0}, flags, hStream); });
 }
 CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count, CUmemLocation* prefetchLocs,
                                            size_t* prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,
                                            CUstream hStream) {
   return call(ARGUMENTS(dptrs, sizes, count, numPrefetchLocs, flags, hStream), [&] {
     const Batch batch = {dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs};
-    check(batch, flags, hStream);
+    require_batch(batch, flags, hStream);
     prefetch(batch);
   });
 }

@@ -167,7 +167,7 @@ using Gate = std::optional<Answer> (*)(const CallContext&);
 
 std::optional<Answer> injected_failure(const CallContext& context) {
   const memory::Options& options = memory::options();
-  if (!*options.fail_call || !memory::must_fail(context.name.c_str())) return std::nullopt;
+  if (!*options.fail_call || !memory::is_to_fail(context.name.c_str())) return std::nullopt;
   return Answer{options.fail_error, "--fail asks for it"};
 }
 
@@ -396,7 +396,7 @@ void refuse_if_forked() {
   if (state().initialized_in && state().initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, forked);
 }
 
-void must_be_initialized() {
+void require_initialized() {
   if (state().initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, why_not_initialized());
 }
 

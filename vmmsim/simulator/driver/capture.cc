@@ -29,7 +29,7 @@ void refuse_and_end(Capture& capture, CUresult error, const std::string& why) {
   refuse(error, why);
 }
 
-void must_be_valid(const Capture& capture) {
+void require_valid(const Capture& capture) {
   if (!capture.invalid.empty())
     refuse(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
            "the capture is invalid since " + capture.invalid +
@@ -66,7 +66,7 @@ bool capture(CUstream_st& stream, const SharedWork& work) {
   if (!graphs().capturing) return false;
   const MutexLock held(graphs().lock);
   if (!stream.capture) return false;
-  must_be_valid(*stream.capture);
+  require_valid(*stream.capture);
   stream.captured = {
       add_node(stream.capture->graph, work, stream.captured, early_edges(*work, stream.captured).data())};
   return true;
@@ -74,13 +74,13 @@ bool capture(CUstream_st& stream, const SharedWork& work) {
 
 bool capture_record(CUstream_st& stream, CUevent_st& event) {
   const MutexLock held(graphs().lock);
-  if (stream.capture) must_be_valid(*stream.capture);
+  if (stream.capture) require_valid(*stream.capture);
   event.capture = stream.capture;
   event.captured = stream.captured;
   return stream.capture != nullptr;
 }
 
-void must_not_be_over(CUstream_st& stream, const CUevent_st& event) {
+void require_open_capture(CUstream_st& stream, const CUevent_st& event) {
   const MutexLock held(graphs().lock);
   if (!event.capture || (!event.capture->has_ended && event.capture->invalid.empty())) return;
   const char* const why = event.capture->has_ended ? of_an_ended_capture : of_an_invalid_capture;
@@ -89,7 +89,7 @@ void must_not_be_over(CUstream_st& stream, const CUevent_st& event) {
 }
 
 bool capture_wait(CUstream_st& stream, const CUevent_st& event) {
-  must_not_be_over(stream, event);
+  require_open_capture(stream, event);
   const MutexLock held(graphs().lock);
   const auto capture = event.capture;
   if (!capture) {
@@ -136,7 +136,7 @@ void leave_capture(CUstream_st& stream) {
 
 // --- Calls that must not be made meanwhile ---------------------------------------------------------------------------
 
-void must_not_capture(const CUstream_st& stream) {
+void require_not_capturing(const CUstream_st& stream) {
   if (!graphs().capturing) return;
   const MutexLock held(graphs().lock);
   if (Capture* const capture = stream.is_legacy ? minded_by_legacy(stream.context) : nullptr)
@@ -146,7 +146,7 @@ void must_not_capture(const CUstream_st& stream) {
                  "the stream captures: what was put into it is not executed, so it cannot be waited for or asked");
 }
 
-void must_not_capture(const CUevent_st& event, bool ends_capture) {
+void require_not_capturing(const CUevent_st& event, bool ends_capture) {
   const MutexLock held(graphs().lock);
   if (!event.capture) return;
   if (event.capture->has_ended) refuse(of_an_ended_capture);
@@ -156,7 +156,7 @@ void must_not_capture(const CUevent_st& event, bool ends_capture) {
   refuse(CUDA_ERROR_CAPTURED_EVENT, why);
 }
 
-void must_not_capture(CUcontext context) {
+void require_not_capturing(CUcontext context) {
   if (!graphs().capturing) return;
   const MutexLock held(graphs().lock);
   for (const auto& capture : graphs().captures)
@@ -167,7 +167,7 @@ void must_not_capture(CUcontext context) {
                        "waited for");
 }
 
-void forbid_in_capture() {
+void refuse_if_unsafe_in_capture() {
   if (!graphs().capturing || thread().capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return;
   const MutexLock held(graphs().lock);
   Capture* prohibiting = nullptr;

@@ -30,7 +30,7 @@ struct Capture {
 };
 
 [[noreturn]] void refuse_and_end(Capture&, CUresult error, const std::string& why) REQUIRES(graphs().lock);
-void must_be_valid(const Capture&) REQUIRES(graphs().lock);
+void require_valid(const Capture&) REQUIRES(graphs().lock);
 // A capture whose streams the legacy stream minds, null for none.
 Capture* minded_by_legacy(CUcontext) REQUIRES(graphs().lock);
 // Lets all its streams go on as they were before.
@@ -45,16 +45,16 @@ bool capture(CUstream_st&, const SharedWork&) EXCLUDES(graphs().lock, state().lo
 bool capture_record(CUstream_st&, CUevent_st&) EXCLUDES(graphs().lock, state().lock);
 bool capture_wait(CUstream_st&, const CUevent_st&) EXCLUDES(graphs().lock, state().lock);
 // Refuses an event of a capture that is over or invalid, which a stream shall wait for; the stream's is invalid then.
-void must_not_be_over(CUstream_st&, const CUevent_st&) EXCLUDES(graphs().lock, state().lock);
+void require_open_capture(CUstream_st&, const CUevent_st&) EXCLUDES(graphs().lock, state().lock);
 bool is_capturing(const CUstream_st&) EXCLUDES(graphs().lock, state().lock);
-void must_not_capture(const CUstream_st&)
+void require_not_capturing(const CUstream_st&)
     EXCLUDES(graphs().lock, state().lock);  // to be waited for, or asked: throws if it captures
-void must_not_capture(const CUevent_st&, bool ends_capture)
-    EXCLUDES(graphs().lock, state().lock);                               // likewise if it stands for what was captured
-void must_not_capture(CUcontext) EXCLUDES(graphs().lock, state().lock);  // likewise if one of its streams captures
-void leave_capture(CUstream_st&) EXCLUDES(graphs().lock, state().lock);  // which is destroyed
+void require_not_capturing(const CUevent_st&, bool ends_capture)
+    EXCLUDES(graphs().lock, state().lock);  // likewise if it stands for what was captured
+void require_not_capturing(CUcontext) EXCLUDES(graphs().lock, state().lock);  // likewise if one of its streams captures
+void leave_capture(CUstream_st&) EXCLUDES(graphs().lock, state().lock);       // which is destroyed
 // Throws Refused in a thread for which a capture prohibits calls that do not go into a stream, or wait for one. The
 // capture is invalid then.
-void forbid_in_capture() EXCLUDES(graphs().lock, state().lock);
+void refuse_if_unsafe_in_capture() EXCLUDES(graphs().lock, state().lock);
 
 }  // namespace driver

@@ -34,7 +34,7 @@ void begin_capture(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::
   require(!stream.capture, CUDA_ERROR_ILLEGAL_STATE, "the stream captures already");
   if (into) checked(into);
   for (const CUgraphNode node : dependencies) require(checked(node)->graph == into, "a dependency is another graph's");
-  check_edges(edges, dependencies);
+  require_edges(edges, dependencies);
   const auto capture = std::make_shared<Capture>();
   if (!into) capture->own = make_graph();
   capture->id = ++graphs().ids;
@@ -72,7 +72,7 @@ CUgraph take_graph(CUstream where, bool is_wanted) {
   unwanted = std::move(capture->own);
   require(is_threads, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
           "the capture began in another thread: end it there, or begin it with CU_STREAM_CAPTURE_MODE_RELAXED");
-  must_be_valid(*capture);
+  require_valid(*capture);
   if (has_joined) return nullptr;
   refuse(
       CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
@@ -114,13 +114,13 @@ void update(CUstream where, const CUgraphNode* nodes, const CUgraphEdgeData* edg
   CUstream_st& stream = named_stream(where);
   const MutexLock held(graphs().lock);
   require(stream.capture != nullptr, CUDA_ERROR_ILLEGAL_STATE, "the stream does not capture");
-  must_be_valid(*stream.capture);
+  require_valid(*stream.capture);
   require_flags(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES);
   const auto given = list(nodes, count);
   for (const CUgraphNode node : given)
     require(checked(node)->graph == stream.capture->graph,
             "a dependency is another graph's than the one that is captured into");
-  check_edges(edges, given);
+  require_edges(edges, given);
   if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) stream.captured.clear();
   append_new(stream.captured, given);
 }

@@ -16,7 +16,7 @@ std::shared_ptr<GraphCondition> find_condition(CUgraphConditionalHandle handle) 
   refuse("this is no handle: cuGraphConditionalHandleCreate makes one");
 }
 
-void check_size(const CUDA_CONDITIONAL_NODE_PARAMS& given) {
+void require_body_count(const CUDA_CONDITIONAL_NODE_PARAMS& given) {
   require(given.type <= CU_GRAPH_COND_TYPE_SWITCH, "there is no such type");
   const unsigned most = given.type == CU_GRAPH_COND_TYPE_IF ? 2 : given.type == CU_GRAPH_COND_TYPE_WHILE ? 1 : UINT_MAX;
   require(given.size > 0 && given.size <= most, "size is 1 for a while, 1 or 2 for an if, and at least 1 for a switch");
@@ -65,7 +65,7 @@ CUgraphConditionalHandle create_condition(CUgraph graph, CUcontext context, unsi
 
 CUgraphNode add_conditional(CUgraph graph, CUDA_CONDITIONAL_NODE_PARAMS& given,
                             std::span<const CUgraphNode> dependencies) {
-  check_size(given);
+  require_body_count(given);
   checked(given.ctx);
   checked(graph);
   const auto condition = find_condition(given.handle);
@@ -98,7 +98,7 @@ static bool is_of_pageable_memory(const CUDA_MEMCPY3D& copy) {
          is_pageable(copy.dstMemoryType, copy.dstHost, copy.dstDevice);
 }
 
-static void check_body(const CUgraph_st& body) REQUIRES(graphs().lock) {
+static void require_body(const CUgraph_st& body) REQUIRES(graphs().lock) {
   for (const auto& node : body.nodes) {
     const CUgraphNodeType type = node->work->given.type;
     const bool may_be = type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_EMPTY ||
@@ -108,15 +108,15 @@ static void check_body(const CUgraph_st& body) REQUIRES(graphs().lock) {
             "the body of a conditional node has kernels, copies, memsets, graphs, empty and conditional nodes only");
     require(type != CU_GRAPH_NODE_TYPE_MEMCPY || !is_of_pageable_memory(node->work->given.memcpy.copyParams),
             "the body of a conditional node copies pageable memory: take pinned memory");
-    each_graph_in(*node, [](const CUgraph_st& inside) REQUIRES(graphs().lock) { check_body(inside); });
+    each_graph_in(*node, [](const CUgraph_st& inside) REQUIRES(graphs().lock) { require_body(inside); });
   }
 }
 
-void check_conditionals(const CUgraph_st& graph) {
+void require_conditionals(const CUgraph_st& graph) {
   for (const auto& condition : graph.conditions)
     require(condition->has_node, "a handle of the graph has no conditional node");
   for (const auto& node : graph.nodes)
-    for (const auto& body : node->bodies) check_body(*body);
+    for (const auto& body : node->bodies) require_body(*body);
 }
 
 SharedWork conditional_work(const Work& node, std::vector<std::vector<Step>> bodies) {

@@ -29,7 +29,7 @@ CUgraphConditionalHandle create_condition(CUgraph, CUcontext, unsigned at_launch
 CUgraphNode add_conditional(CUgraph, CUDA_CONDITIONAL_NODE_PARAMS&, std::span<const CUgraphNode> dependencies)
     REQUIRES(graphs().lock);
 // Throws Refused unless handles of the graph have nodes, and its bodies only what can be there.
-void check_conditionals(const CUgraph_st&) REQUIRES(graphs().lock);
+void require_conditionals(const CUgraph_st&) REQUIRES(graphs().lock);
 
 // What a launch puts in for such a node, whose bodies have these steps; and what it puts in first, for all.
 SharedWork conditional_work(const Work& node, std::vector<std::vector<Step>> bodies);

@@ -15,7 +15,7 @@
 namespace driver {
 namespace {
 
-void check_flags(unsigned flags) {
+void require_context_flags(unsigned flags) {
   const bool one_schedule = (flags & CU_CTX_SCHED_MASK) <= CU_CTX_SCHED_YIELD || (flags & CU_CTX_SCHED_MASK) == 4;
   require_flags(!(flags & ~unsigned(CU_CTX_FLAGS_MASK)) && one_schedule);
 }
@@ -46,7 +46,7 @@ void end_context(CUcontext context) {
 
 CUcontext create(unsigned flags, CUdevice device) {
   checked(device);
-  check_flags(flags);
+  require_context_flags(flags);
   const MutexLock held(state().lock);
   thread().contexts.push_back(make_context(device, false, flags));
   memory::take_addresses_of_context(device);
@@ -102,8 +102,8 @@ CUcontext current_or_released() {
 }
 
 void wait_for_all(CUcontext context) {
-  must_not_capture(context);
-  forbid_in_capture();
+  require_not_capturing(context);
+  refuse_if_unsafe_in_capture();
   synchronize(context);
 }
 
@@ -121,7 +121,7 @@ size_t& limit(CUcontext context, CUlimit what) REQUIRES(state().lock) {
 }
 
 void set_limit(CUlimit what, size_t value) {
-  forbid_in_capture();
+  refuse_if_unsafe_in_capture();
   const CUcontext context = current();
   {
     const MutexLock held(state().lock);
@@ -183,7 +183,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
   return call(ARGUMENTS(dev, flags), [&] {
     checked(dev);
-    check_flags(flags);
+    require_context_flags(flags);
     primary_context(dev)->flags = flags;
   });
 }
@@ -255,7 +255,7 @@ CUresult cuCtxGetFlags(unsigned int* flags) {
 }
 CUresult cuCtxSetFlags(unsigned int flags) {
   return call(ARGUMENTS(flags), [&] {
-    check_flags(flags);
+    require_context_flags(flags);
     current()->flags = flags;
   });
 }

@@ -47,7 +47,7 @@ std::vector<memory::Piece> pieces(CUdevice device, const Area& area, CUmemAccess
 // Refuses what the GPU must not touch, or what an allocation does not hold: when a call is made, for by the time that
 // its stream gets there the memory may have been freed in the order of the stream. Returns whether some of it lies at
 // multicast addresses.
-bool check(CUdevice device, const Area& area, CUmemAccess_flags access, const std::optional<Range>& range) {
+bool require_access(CUdevice device, const Area& area, CUmemAccess_flags access, const std::optional<Range>& range) {
   require(!range || range->kind == Range::vmm || range->kind == Range::multicast_range ||
               (area.depth - 1) * area.layer + (area.height - 1) * area.pitch + area.width <=
                   range->range_base + range->range_size - area.address,
@@ -152,7 +152,7 @@ struct CheckedCopy {
   std::optional<Range> target, source;
 };
 
-CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copying& who) {
+CheckedCopy checked_copy(const Area& to, const Area& from, int sides, const Copying& who) {
   const auto target = memory::find(to.address), source = memory::find(from.address);
   CUdevice to_user = user_of(target, who.to->device);
   const CUdevice from_user = user_of(source, who.from->device);
@@ -165,8 +165,8 @@ CheckedCopy check_copy(const Area& to, const Area& from, int sides, const Copyin
   require(!heap->holds(to.address) && !heap->holds(from.address), "memory of malloc in a kernel: only kernels copy it");
   log_crashes(target, to.address, sides);
   log_crashes(source, from.address, sides);
-  const bool to_multicast = check(to_user, to, writing, target);
-  const bool from_multicast = check(from_user, from, reading, source);
+  const bool to_multicast = require_access(to_user, to, writing, target);
+  const bool from_multicast = require_access(from_user, from, reading, source);
   if (to_multicast || from_multicast) memory::log_ordinary_access(memory::current_call());
   if (to_user != from_user && may(from_user, to, writing)) to_user = from_user;  // the source's GPU copies, if it may
   const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMCPY, who.context, [=] { copy_now(to_user, to, from_user, from); });
@@ -196,9 +196,9 @@ void stage(const CheckedCopy& made, const Area& to, const Area& from) {
 void copy(const Area& to, const Area& from, CUstream where, int sides, bool waits, CUcontext to_context = nullptr,
           CUcontext from_context = nullptr) {
   CUstream_st& stream = driver::stream(where);
-  const CheckedCopy made = check_copy(to, from, sides,
-                                      {stream.context, to_context ? checked(to_context) : stream.context,
-                                       from_context ? checked(from_context) : stream.context});
+  const CheckedCopy made = checked_copy(to, from, sides,
+                                        {stream.context, to_context ? checked(to_context) : stream.context,
+                                         from_context ? checked(from_context) : stream.context});
   const auto& [work, to_user, from_user, target, source] = made;
   if (!work) return;
   const bool is_small = from.height == 1 && from.depth == 1 && from.width <= 2 << 20;
@@ -233,7 +233,7 @@ void copy_batch(const std::vector<BatchedCopy>& all, CUstream where) {
     require(order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY,
             "srcAccessOrder is none of CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, _DURING_API_CALL and _ANY, 1 to 3");
     require(flags <= CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE, "there are no such flags of a copy");
-    copies.push_back(check_copy(to, from, batched, {stream.context, stream.context, stream.context}));
+    copies.push_back(checked_copy(to, from, batched, {stream.context, stream.context, stream.context}));
   }
   for (size_t i = 0; i < all.size(); ++i) {
     const auto& [to, from, order, flags] = all[i];
@@ -398,7 +398,7 @@ bool is_mapped(const CUDA_MEMSET_NODE_PARAMS_v2& given) {
 SharedWork copy_work(const CUDA_MEMCPY_NODE_PARAMS& given) {
   const CUcontext context = given.copyCtx ? checked(given.copyCtx) : current();
   const Areas areas = areas_of(given.copyParams);
-  const auto work = check_copy(areas.to, areas.from, sides_of(given.copyParams), {context, context, context}).work;
+  const auto work = checked_copy(areas.to, areas.from, sides_of(given.copyParams), {context, context, context}).work;
   if (!work) return nullptr;
   work->given.memcpy = given;
   work->given.memcpy.copyCtx = context;
@@ -420,7 +420,7 @@ SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given, bool is_captured
           "the destination is no memory of a GPU, or has been freed (cuMemFreeAsync)");
   require(given.width <= size_t(1) << memory::address_bits, "the range is too long");
   const CUdevice device = context->device;
-  if (!is_captured && check(device, area, writing, range)) memory::log_ordinary_access(memory::current_call());
+  if (!is_captured && require_access(device, area, writing, range)) memory::log_ordinary_access(memory::current_call());
   const auto set = [=, value = given.value](const Area& area) {
     for (const memory::Piece& piece : pieces(device, area, writing)) fill(piece, value, element);
   };

@@ -28,6 +28,8 @@ namespace driver {
 using memory::refuse;
 
 // --- Calls ----------------------------------------------------------------------------------------------------------
+// Here and in memory/ what is called require… or refuse… throws Refused, and what is called checked… returns what it was
+// asked for or throws. What is called is_, has_ or may_ asks, and changes nothing.
 
 const char* name_of(int error);
 
@@ -111,7 +113,7 @@ State& state();
 void set_initialized();
 // A child that was forked after cuInit has no driver. Takes no lock: a thread that the child has not may hold it.
 void refuse_if_forked();
-void must_be_initialized();  // throws Refused: for a call that looks at its arguments before that
+void require_initialized();  // throws Refused: for a call that looks at its arguments before that
 
 // A kernel or copy that went wrong: all later calls of the process answer so. The first fault counts.
 // `launch`: the call that the kernel comes from, if one goes wrong and its name is known.

@@ -58,8 +58,8 @@ CUipcEventHandle export_event(CUevent handle) {
 }
 
 CUresult query_event(CUevent handle) {
-  must_not_capture(event(handle), true);
-  forbid_in_capture();
+  require_not_capturing(event(handle), true);
+  refuse_if_unsafe_in_capture();
   const auto shared = event(handle).shared;
   if (!shared || fault()) return query(recorded(handle));
   return memory::is_reached(shared->number, memory::times_recorded(shared->number)) ? CUDA_SUCCESS
@@ -67,8 +67,8 @@ CUresult query_event(CUevent handle) {
 }
 
 void synchronize_event(CUevent handle) {
-  must_not_capture(event(handle), true);
-  forbid_in_capture();
+  require_not_capturing(event(handle), true);
+  refuse_if_unsafe_in_capture();
   const auto shared = event(handle).shared;
   if (!shared) return wait_for(recorded(handle));
   const uint64_t number = memory::times_recorded(shared->number);
@@ -100,7 +100,7 @@ void record(CUevent handle, CUstream where, unsigned flags = 0) {
 }
 
 float elapsed(CUevent from, CUevent to) {
-  for (const CUevent each : {from, to}) must_not_capture(event(each), false);
+  for (const CUevent each : {from, to}) require_not_capturing(event(each), false);
   require(event(from).context == event(to).context, CUDA_ERROR_INVALID_HANDLE, "the events are of different contexts");
   const bool timed = !((event(from).flags | event(to).flags) & CU_EVENT_DISABLE_TIMING);
   require(timed, CUDA_ERROR_INVALID_HANDLE, "an event was created with CU_EVENT_DISABLE_TIMING");
@@ -115,7 +115,7 @@ void let_stream_wait(CUstream where, CUevent handle, unsigned flags) {
   require_flags(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)));
   const auto event = checked(handle);
   if (flags & CU_EVENT_WAIT_EXTERNAL) {
-    must_not_be_over(stream, *event);
+    require_open_capture(stream, *event);
     require(capture(stream, event_work(CU_GRAPH_NODE_TYPE_WAIT_EVENT, handle)), CUDA_ERROR_ILLEGAL_STATE,
             "CU_EVENT_WAIT_EXTERNAL is for streams that capture");
     return;

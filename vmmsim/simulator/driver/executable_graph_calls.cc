@@ -14,7 +14,7 @@ void instantiate(CUgraphExec* to, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* 
   Problem problem;
   try {
     const bool uploads = all->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
-    if (uploads) must_not_capture(named_stream(all->hUploadStream));
+    if (uploads) require_not_capturing(named_stream(all->hUploadStream));
     *to = instantiate(graph, all->flags, true, problem);
     if (uploads) make_ready(*to);
     problem = {CUDA_GRAPH_INSTANTIATE_SUCCESS, nullptr};
@@ -28,7 +28,7 @@ void instantiate(CUgraphExec* to, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* 
 }
 
 void upload(CUgraphExec exec, CUstream where) {
-  must_not_capture(named_stream(where));
+  require_not_capturing(named_stream(where));
   make_ready(exec);
 }
 

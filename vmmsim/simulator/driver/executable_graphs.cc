@@ -37,7 +37,7 @@ std::vector<size_t> order_of(const Plan& plan, const CUgraph_st& graph, Problem&
 }
 
 // A node may be without, until its attribute is set.
-void must_have_clusters(const Work& work) {
+void require_clusters(const Work& work) {
   require(!work.kernel() || !work.kernel()->lacks_clusters, CUDA_ERROR_INVALID_CLUSTER_SIZE,
           "the kernel needs a size of its clusters: set the node's attribute CLUSTER_DIMENSION before");
 }
@@ -50,7 +50,7 @@ Plan plan_of(const CUgraph_st& graph, Problem& problem) {
     PlannedNode& planned = plan.nodes.emplace_back();
     planned.node = node->id;
     planned.work = node->work;
-    must_have_clusters(*node->work);
+    require_clusters(*node->work);
     for (const CUgraphNode before : node->before) planned.before.push_back(index.at(before));
     for (const auto& [before, data] : node->edges) planned.early[index.at(before)] = data;
     if (node->child) planned.child = std::make_unique<Plan>(plan_of(*node->child, problem));
@@ -95,12 +95,12 @@ std::shared_ptr<CUgraphExec_st> instance_of(const CUgraph_st& graph) REQUIRES(gr
 // --- Instantiation ---------------------------------------------------------------------------------------------------
 
 // What may be launched by a kernel, too, has to be simple.
-void check_for_device(const CUgraph_st& graph, CUcontext& context, bool& does_something, Problem& problem) {
+void require_device_launchable(const CUgraph_st& graph, CUcontext& context, bool& does_something, Problem& problem) {
   for (const auto& node : graph.nodes) {
     const auto type = node->work->given.type;
     const bool is_work =
         type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET;
-    if (node->child) check_for_device(*node->child, context, does_something, problem);
+    if (node->child) require_device_launchable(*node->child, context, does_something, problem);
     problem = {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node.get()};
     require(is_work || node->child,
             "a graph for launches by kernels has kernels, copies, memsets and such graphs only");
@@ -114,9 +114,9 @@ void check_for_device(const CUgraph_st& graph, CUcontext& context, bool& does_so
 }
 
 // Those that a stream captured were not looked at then.
-void check_memsets(const CUgraph_st& graph) REQUIRES(graphs().lock) {
+void require_mapped_memsets(const CUgraph_st& graph) REQUIRES(graphs().lock) {
   for (const auto& node : graph.nodes) {
-    each_graph_in(*node, [](const CUgraph_st& inside) REQUIRES(graphs().lock) { check_memsets(inside); });
+    each_graph_in(*node, [](const CUgraph_st& inside) REQUIRES(graphs().lock) { require_mapped_memsets(inside); });
     require(node->work->given.type != CU_GRAPH_NODE_TYPE_MEMSET || is_mapped(node->work->given.memset),
             "nothing is mapped where a memset of the graph goes: map memory there first (cuMemMap)");
   }
@@ -133,7 +133,7 @@ void take_memory_for(const CUgraph_st& graph) {
 }
 
 // Where a second executable graph may not be.
-void must_have_no_instance(const CUgraph_st& graph) REQUIRES(graphs().lock) {
+void require_no_instance(const CUgraph_st& graph) REQUIRES(graphs().lock) {
   const auto other = instance_of(graph);
   require(!other || !other->is_alone, CUDA_ERROR_NOT_SUPPORTED,
           "nodes of the graph allocate or free memory, or it was asked for such nodes, and it is instantiated already: "
@@ -355,7 +355,7 @@ CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload
   require_flags(!(flags & ~known));
   require(!(flags & for_device) || !(flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH),
           "the flags for launches by kernels and for freeing at a launch do not go together");
-  if (!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)) forbid_in_capture();
+  if (!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)) refuse_if_unsafe_in_capture();
   const auto executable = std::make_shared<CUgraphExec_st>();
   executable->flags = flags;
   const MutexLock held(graphs().lock);
@@ -363,13 +363,13 @@ CUgraphExec instantiate(CUgraph graph, unsigned long long flags, bool may_upload
   if (flags & for_device) {
     CUcontext context = nullptr;
     bool does_something = false;
-    check_for_device(*graph, context, does_something, problem);
+    require_device_launchable(*graph, context, does_something, problem);
     require(does_something, "a graph for launches by kernels must not be empty");
   }
-  must_be_free(*graph);
-  must_have_no_instance(*graph);
-  check_memsets(*graph);
-  check_conditionals(*graph);
+  require_not_owned(*graph);
+  require_no_instance(*graph);
+  require_mapped_memsets(*graph);
+  require_conditionals(*graph);
   executable->is_alone = has_memory_nodes(*graph);
   take_memory_for(*graph);
   for (const auto& [object, count] : graph->objects) retain(executable->objects, object, count);
@@ -384,7 +384,7 @@ void make_ready(CUgraphExec exec) {
 }
 
 void destroy(CUgraphExec exec) {
-  forbid_in_capture();
+  refuse_if_unsafe_in_capture();
   std::shared_ptr<CUgraphExec_st> unwanted;  // a launch that has not ended keeps it
   const MutexLock held(graphs().lock);
   unwanted = checked(exec);
@@ -426,7 +426,7 @@ PlannedNode& can_be_disabled(CUgraphExec exec, CUgraphNode node) {
 }
 
 void launch(CUgraphExec exec, CUstream where) {
-  must_not_capture(named_stream(where));
+  require_not_capturing(named_stream(where));
   CUstream_st& stream = driver::stream(where);
   std::shared_ptr<CUgraphExec_st> executable;
   {
@@ -464,7 +464,7 @@ void set_work(CUgraphExec exec, CUgraphNode node, const std::function<SharedWork
     old = planned(exec, node).work;
   }
   SharedWork now = changed(old);
-  must_have_clusters(*now);
+  require_clusters(*now);
   const std::string why = why_not(*old, *now, false);
   if (!why.empty()) refuse(why + ": instantiate the graph anew");
   const MutexLock held(graphs().lock);
@@ -485,7 +485,7 @@ void set_child(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   update(*parent.child, *child, true);
 }
 
-void check_free(const CUgraph_st& graph, const Work& work) {
+void require_freeable(const CUgraph_st& graph, const Work& work) {
   bool allocates = false, is_freed_here = false, is_freed_elsewhere = false, its_own_frees = false;
   for (const CUgraph each : graphs().all) {
     bool frees = false, has_it = false;
@@ -504,9 +504,9 @@ void check_free(const CUgraph_st& graph, const Work& work) {
           "the graph is instantiated without a node that frees this memory: another graph has to, or cuMemFreeAsync");
 }
 
-void check_free_in_capture(CUstream_st& stream, const Work& work) {
+void require_freeable_in_capture(CUstream_st& stream, const Work& work) {
   const MutexLock held(graphs().lock);
-  if (stream.capture) check_free(*stream.capture->graph, work);
+  if (stream.capture) require_freeable(*stream.capture->graph, work);
 }
 
 }  // namespace driver

@@ -64,7 +64,7 @@ void set_work(CUgraphExec, CUgraphNode, const std::function<SharedWork(const Sha
 void set_child(CUgraphExec, CUgraphNode, CUgraph);
 
 // Refuses a node that frees memory in a graph, where another node does, or has to.
-void check_free(const CUgraph_st&, const Work&) REQUIRES(graphs().lock);
-void check_free_in_capture(CUstream_st&, const Work&) EXCLUDES(graphs().lock);
+void require_freeable(const CUgraph_st&, const Work&) REQUIRES(graphs().lock);
+void require_freeable_in_capture(CUstream_st&, const Work&) EXCLUDES(graphs().lock);
 
 }  // namespace driver

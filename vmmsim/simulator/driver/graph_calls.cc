@@ -73,7 +73,7 @@ struct Edges {
   CUgraphEdgeData data_of(size_t i) const { return data ? data[i] : CUgraphEdgeData{}; }
 };
 // Both ends are nodes of the graph, and are joined already or not, as `are_there` says. Refuses.
-void check_ends(const Edges& edges, bool are_there) REQUIRES(graphs().lock) {
+void require_ends(const Edges& edges, bool are_there) REQUIRES(graphs().lock) {
   checked(edges.graph);
   for (size_t i = 0; i < edges.from.size(); ++i) {
     const CUgraphNode from = checked(edges.from[i]), to = checked(edges.to[i]);
@@ -81,13 +81,13 @@ void check_ends(const Edges& edges, bool are_there) REQUIRES(graphs().lock) {
     require(from != to, "a node depends on itself");
     require(contains(to->before, from) == are_there,
             are_there ? "there is no such dependency" : "the dependency is there already");
-    if (!are_there) check_edge(edges.data_of(i), *from->work, *to->work);
+    if (!are_there) require_edge(edges.data_of(i), *from->work, *to->work);
   }
 }
 
 void add_edges(const Edges& edges) {
   const MutexLock held(graphs().lock);
-  check_ends(edges, false);
+  require_ends(edges, false);
   for (size_t i = 0; i < edges.from.size(); ++i) {
     require(!contains(edges.to[i]->before, edges.from[i]), "a dependency is given twice");
     join(edges.from[i], edges.to[i], edges.data_of(i));
@@ -98,7 +98,7 @@ void remove_edges(const Edges& edges) {
   const MutexLock held(graphs().lock);
   require(!has_memory_nodes(*checked(edges.graph)), CUDA_ERROR_NOT_SUPPORTED,
           "nodes of the graph allocate or free memory: its dependencies stay");
-  check_ends(edges, true);
+  require_ends(edges, true);
   for (size_t i = 0; i < edges.from.size(); ++i) {
     std::erase(edges.to[i]->before, edges.from[i]);
     edges.to[i]->edges.erase(edges.from[i]);
@@ -155,10 +155,10 @@ CUuserObject create_object(void* pointer, CUhostFn destroy, unsigned count, unsi
   return *graphs().objects.insert(new CUuserObject_st{pointer, destroy, count}).first;
 }
 
-void check_count(unsigned count) { require(count > 0 && count <= INT_MAX, "count is 0, or more than INT_MAX"); }
+void require_count(unsigned count) { require(count > 0 && count <= INT_MAX, "count is 0, or more than INT_MAX"); }
 
 void retain_object(CUuserObject object, unsigned count) {
-  check_count(count);
+  require_count(count);
   const MutexLock held(graphs().lock);
   checked(object)->references += count;
 }
@@ -172,7 +172,7 @@ void release_object(CUuserObject object, unsigned count) {
 }
 
 void retain_by(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
-  check_count(count);
+  require_count(count);
   require_flags(flags <= CU_GRAPH_USER_OBJECT_MOVE);
   const MutexLock held(graphs().lock);
   checked(graph);
@@ -252,7 +252,7 @@ CUresult cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
   return call(ARGUMENTS(phGraphClone, originalGraph), [&] {
     require_non_null(phGraphClone, "phGraphClone");
     const MutexLock held(graphs().lock);
-    must_be_free(*checked(originalGraph));
+    require_not_owned(*checked(originalGraph));
     *phGraphClone = clone(*originalGraph).release();
   });
 }

@@ -66,7 +66,7 @@ void set_allocated(GraphMemory& memory, bool is_allocated) REQUIRES(graphs().loc
 }
 
 // Who gets access to what a node allocates. The host is taken, too, and gets none.
-void check_given_access(const CUmemAccessDesc& access) {
+void require_access_descriptor(const CUmemAccessDesc& access) {
   const CUmemLocationType type = access.location.type;
   const int id = access.location.id;  // in newer headers in a union, which cannot be decomposed
   require(type == CU_MEM_LOCATION_TYPE_DEVICE || type == CU_MEM_LOCATION_TYPE_HOST ||
@@ -123,7 +123,7 @@ SharedWork allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS_v2& given) {
   require(properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED,
           "a node allocates memory of a GPU");
   if (given.accessDescCount) require_non_null(given.accessDescs, "accessDescs");
-  for (size_t i = 0; i < given.accessDescCount; ++i) check_given_access(given.accessDescs[i]);
+  for (size_t i = 0; i < given.accessDescCount; ++i) require_access_descriptor(given.accessDescs[i]);
   require(!properties.handleTypes, CUDA_ERROR_NOT_SUPPORTED,
           "a node allocates memory that other processes cannot import: handleTypes must be 0");
   require(given.bytesize, "bytesize is 0");

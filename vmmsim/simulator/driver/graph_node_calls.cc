@@ -12,7 +12,7 @@ namespace driver {
 namespace {
 
 // Also where they have no effect: of a single plane.
-void check_heights(const CUDA_MEMCPY3D& copy) {
+void require_heights(const CUDA_MEMCPY3D& copy) {
   for (const size_t height : {copy.srcHeight, copy.dstHeight})
     require(!height || height >= copy.Height, "srcHeight or dstHeight is less than the Height of the copy");
 }
@@ -28,7 +28,7 @@ SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) 
       require(!given.kernel.kernelParams || !given.kernel.extra, "both kernelParams and extra are given");
       if (given.kernel.func) checked_function(given.kernel.func);  // a kernel has a member of its own
       return kernel_work(given.kernel, attributes);
-    case CU_GRAPH_NODE_TYPE_MEMCPY: check_heights(given.memcpy.copyParams); return not_empty(copy_work(given.memcpy));
+    case CU_GRAPH_NODE_TYPE_MEMCPY: require_heights(given.memcpy.copyParams); return not_empty(copy_work(given.memcpy));
     case CU_GRAPH_NODE_TYPE_MEMSET: return not_empty(memset_work(given.memset));
     case CU_GRAPH_NODE_TYPE_HOST: return host_work(given.host);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
@@ -112,9 +112,9 @@ struct Place {  // where a node is added
 };
 
 // With data of edges, if a program gives some.
-void check_place(const Place& at, const Work& work) REQUIRES(graphs().lock) {
-  check_dependencies(checked(at.graph), list(at.dependencies, at.count));
-  for (size_t i = 0; at.edges && i < at.count; ++i) check_edge(at.edges[i], *at.dependencies[i]->work, work);
+void require_place(const Place& at, const Work& work) REQUIRES(graphs().lock) {
+  require_dependencies(checked(at.graph), list(at.dependencies, at.count));
+  for (size_t i = 0; at.edges && i < at.count; ++i) require_edge(at.edges[i], *at.dependencies[i]->work, work);
 }
 
 // What is wrong with the child comes before what is wrong with the graph.
@@ -123,8 +123,8 @@ void add_graph(const Place& at, CUgraph child, CUgraphChildGraphNodeOwnership ow
   if (child == at.graph) log_crash("a graph is to be a node of itself");
   require(checked(child) != at.graph, "a graph cannot be a node of itself");
   const bool is_moved = ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
-  if (!is_moved) must_have_clones(*child);
-  check_place(at, Work());
+  if (!is_moved) require_clonable(*child);
+  require_place(at, Work());
   require(!is_moved || !child->parent, CUDA_ERROR_NOT_SUPPORTED, "the graph is a node's already");
   require(!is_moved || !has_conditional_nodes(*child), CUDA_ERROR_NOT_SUPPORTED,
           "a graph with conditional nodes is no node of another");
@@ -135,7 +135,7 @@ void add_graph(const Place& at, CUgraph child, CUgraphChildGraphNodeOwnership ow
 
 void add_condition(const Place& at, CUDA_CONDITIONAL_NODE_PARAMS& given) {
   const MutexLock held(graphs().lock);
-  check_place(at, Work());
+  require_place(at, Work());
   *at.to = add_conditional(at.graph, given, list(at.dependencies, at.count));
 }
 
@@ -148,13 +148,13 @@ void add(const Place& at, CUgraphNodeParams& given) {
   if (given.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) return add_condition(at, given.conditional);
   if (given.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || given.type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
     const MutexLock held(graphs().lock);
-    check_place(at, Work());
+    require_place(at, Work());
     if (given.type == CU_GRAPH_NODE_TYPE_MEM_FREE) at.graph->has_memory_nodes = true;  // also if it is refused
   }
   if (!work) work = work_of(given);
   const MutexLock held(graphs().lock);
-  check_place(at, *work);
-  if (given.type == CU_GRAPH_NODE_TYPE_MEM_FREE) check_free(*at.graph, *work);
+  require_place(at, *work);
+  if (given.type == CU_GRAPH_NODE_TYPE_MEM_FREE) require_freeable(*at.graph, *work);
   *at.to = add_node(at.graph, std::move(work), list(at.dependencies, at.count), at.edges);
 }
 void add(const Place& at, CUgraphNodeParams&& given) { add(at, given); }
@@ -188,7 +188,7 @@ void set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams& given) {
 
 // --- Attributes of kernels -------------------------------------------------------------------------------------------
 
-void must_be_of_kernels(CUlaunchAttributeID what) {
+void require_kernel_attribute(CUlaunchAttributeID what) {
   switch (what) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
@@ -207,7 +207,7 @@ void must_be_of_kernels(CUlaunchAttributeID what) {
 void get_attribute(CUgraphNode node, CUlaunchAttributeID what, CUlaunchAttributeValue* to) {
   require_non_null(to, "value_out");
   const SharedWork work = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL);
-  must_be_of_kernels(what);
+  require_kernel_attribute(what);
   const Attributes& attributes = work->kernel()->attributes;
   const auto found = attributes.find(what);
   *to = found == attributes.end() ? CUlaunchAttributeValue{} : found->second;
@@ -222,7 +222,7 @@ void set_attributes(CUgraphNode node, const Attributes& attributes) {
 
 void set_attribute(CUgraphNode node, CUlaunchAttributeID what, const CUlaunchAttributeValue* value) {
   require_non_null(value, "value");
-  must_be_of_kernels(what);
+  require_kernel_attribute(what);
   Attributes attributes = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL)->kernel()->attributes;
   attributes[what] = *value;
   set_attributes(node, attributes);

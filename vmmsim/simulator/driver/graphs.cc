@@ -27,7 +27,7 @@ CUgraphNode checked(CUgraphNode node) {
   return node;
 }
 
-void check_dependencies(CUgraph graph, std::span<const CUgraphNode> all) {
+void require_dependencies(CUgraph graph, std::span<const CUgraphNode> all) {
   for (size_t i = 0; i < all.size(); ++i) {
     require(checked(all[i])->graph == graph, "a dependency is another graph's");
     const bool is_twice = std::find(all.begin(), all.begin() + i, all[i]) != all.begin() + i;
@@ -47,7 +47,7 @@ CUgraphEdgeData edge(const CUgraphNode_st& from, const CUgraphNode_st& to) {
   return found == to.edges.end() ? CUgraphEdgeData{} : found->second;
 }
 
-void check_edge(const CUgraphEdgeData& data, const Work& from, const Work& to) {
+void require_edge(const CUgraphEdgeData& data, const Work& from, const Work& to) {
   if (is_usual(data)) return;
   const CUgraphEdgeData known[] = {
       programmatic,
@@ -59,10 +59,10 @@ void check_edge(const CUgraphEdgeData& data, const Work& from, const Work& to) {
   require(from.kernel() && to.kernel(), "such a dependency joins two kernels");
 }
 
-void check_edges(const CUgraphEdgeData* data, std::span<const CUgraphNode> from) {
+void require_edges(const CUgraphEdgeData* data, std::span<const CUgraphNode> from) {
   for (size_t i = 0; data && i < from.size(); ++i) {
     if (is_usual(data[i])) continue;
-    check_edge(data[i], *from[i]->work, *from[i]->work);
+    require_edge(data[i], *from[i]->work, *from[i]->work);
     refuse(CUresult(not_simulated("a programmatic dependency that is given to a capture")), "it is not simulated");
   }
 }
@@ -104,23 +104,23 @@ CUgraphNode add_child(CUgraph graph, std::unique_ptr<CUgraph_st> child, std::spa
   return added;
 }
 
-void must_be_free(const CUgraph_st& graph) {
+void require_not_owned(const CUgraph_st& graph) {
   require(!graph.is_owned, CUDA_ERROR_NOT_SUPPORTED,
           "the graph is a body of a conditional node, or was moved into a node: it goes with the graph around it");
 }
 
-void must_have_clones(const CUgraph_st& graph) {
+void require_clonable(const CUgraph_st& graph) {
   require(!has_memory_nodes(graph), CUDA_ERROR_NOT_SUPPORTED,
           "a graph that allocates or frees memory, or was asked to, has no clone, and is no node of another");
   for (const auto& node : graph.nodes) {
     require(!node->work->condition(), CUDA_ERROR_NOT_SUPPORTED,
             "a graph with conditional nodes has no clone, and is no node of another");
-    if (node->child) must_have_clones(*node->child);
+    if (node->child) require_clonable(*node->child);
   }
 }
 
 std::unique_ptr<CUgraph_st> clone(const CUgraph_st& graph) {
-  must_have_clones(graph);  // before it is begun: one that is given up would stay among the graphs
+  require_clonable(graph);  // before it is begun: one that is given up would stay among the graphs
   auto copy = make_graph();
   copy->original = graph.id;
   std::map<CUgraphNode, CUgraphNode> clones;

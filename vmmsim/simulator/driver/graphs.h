@@ -70,13 +70,13 @@ CUgraph checked(CUgraph) REQUIRES(graphs().lock);
 CUgraphNode checked(CUgraphNode) REQUIRES(graphs().lock);
 CUuserObject checked(CUuserObject) REQUIRES(graphs().lock);
 std::unique_ptr<CUgraph_st> make_graph() REQUIRES(graphs().lock);
-void must_have_clones(const CUgraph_st&) REQUIRES(graphs().lock);
+void require_clonable(const CUgraph_st&) REQUIRES(graphs().lock);
 std::unique_ptr<CUgraph_st> clone(const CUgraph_st&) REQUIRES(graphs().lock);
 // For the two that follow.
-void check_dependencies(CUgraph, std::span<const CUgraphNode>) REQUIRES(graphs().lock);
+void require_dependencies(CUgraph, std::span<const CUgraphNode>) REQUIRES(graphs().lock);
 CUgraphEdgeData edge(const CUgraphNode_st& from, const CUgraphNode_st& to) REQUIRES(graphs().lock);
 bool is_usual(const CUgraphEdgeData&);
-void check_edge(const CUgraphEdgeData&, const Work& from, const Work& to);  // refuses what cannot join such nodes
+void require_edge(const CUgraphEdgeData&, const Work& from, const Work& to);  // refuses what cannot join such nodes
 void join(CUgraphNode from, CUgraphNode to, const CUgraphEdgeData&) REQUIRES(graphs().lock);
 // Without data of its edges they are the usual ones.
 CUgraphNode add_node(CUgraph, SharedWork, std::span<const CUgraphNode> dependencies, const CUgraphEdgeData* = nullptr)
@@ -89,14 +89,14 @@ template <class Visit> void each_graph_in(const CUgraphNode_st& node, Visit visi
   if (node.child) visit(*node.child);
   for (const auto& body : node.bodies) visit(*body);
 }
-void must_be_free(const CUgraph_st&) REQUIRES(graphs().lock);  // throws Refused if a node owns it
-void forget(CUgraph) REQUIRES(graphs().lock);                  // it and its nodes are no handles any more
+void require_not_owned(const CUgraph_st&) REQUIRES(graphs().lock);  // throws Refused if a node owns it
+void forget(CUgraph) REQUIRES(graphs().lock);                       // it and its nodes are no handles any more
 // With all that they depend on.
 std::set<CUgraphNode> and_all_before(std::span<const CUgraphNode>) REQUIRES(graphs().lock);
 
 std::span<const CUgraphNode> list(const CUgraphNode*, size_t count);  // what a program gives as dependencies
 // What a capture is given, whose next node is not known: others than the usual are not simulated.
-void check_edges(const CUgraphEdgeData*, std::span<const CUgraphNode> from) REQUIRES(graphs().lock);
+void require_edges(const CUgraphEdgeData*, std::span<const CUgraphNode> from) REQUIRES(graphs().lock);
 
 // References to user objects that a graph or an executable one has. What ends with the last of them is called when
 // nothing is locked.

@@ -44,7 +44,7 @@ std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, voi
 }
 
 // A program may have kernels that are not simulated and launch only others.
-void need_simulated(const gpu::Kernel& kernel) {
+void require_simulated(const gpu::Kernel& kernel) {
   if (kernel.lowered) return;
   const bool ends = memory::options().unsupported_ends;
   log_unsupported("not simulated: " + kernel.not_simulated +
@@ -52,7 +52,7 @@ void need_simulated(const gpu::Kernel& kernel) {
   refuse(CUDA_ERROR_NOT_SUPPORTED, "it is not simulated: " + kernel.not_simulated);
 }
 
-void check_block(const CUDA_KERNEL_NODE_PARAMS_v3& p, const gpu::Kernel& kernel) {
+void require_block_size(const CUDA_KERNEL_NODE_PARAMS_v3& p, const gpu::Kernel& kernel) {
   require(p.blockDimX && p.blockDimY && p.blockDimZ, "a dimension of the block is 0");
   const uint64_t threads = uint64_t(p.blockDimX) * p.blockDimY * p.blockDimZ;
   require(p.blockDimX <= 1024 && p.blockDimY <= 1024 && p.blockDimZ <= 64 && threads <= 1024,
@@ -64,14 +64,14 @@ void check_block(const CUDA_KERNEL_NODE_PARAMS_v3& p, const gpu::Kernel& kernel)
           "the kernel was compiled for blocks of another size");  // a single thread is taken all the same
 }
 
-void check_shared(const CUDA_KERNEL_NODE_PARAMS_v3& p, const CUfunc_st& function) {
+void require_shared_memory(const CUDA_KERNEL_NODE_PARAMS_v3& p, const CUfunc_st& function) {
   require(p.sharedMemBytes <= unsigned(function.dynamic_shared),
           "the launch has more dynamic shared memory than the kernel may have: raise its attribute "
           "MAX_DYNAMIC_SHARED_SIZE_BYTES first (cudaFuncSetAttribute), with static memory to 227 KiB at most");
 }
 
 // The GPU takes local memory for all the threads that it can have at once.
-void check_local(const gpu::Kernel& kernel) {
+void require_local_memory(const gpu::Kernel& kernel) {
   require(kernel.local_bytes < most_local,
           "each thread of the kernel has 512 KiB of local memory or more: make its arrays smaller, or put them into "
           "memory of the GPU");
@@ -82,7 +82,7 @@ void check_local(const gpu::Kernel& kernel) {
       "its arrays smaller, or put them into memory of the GPU");
 }
 
-void check_fits_at_once(const CUDA_KERNEL_NODE_PARAMS_v3& p, CUfunction function) {
+void require_fits_at_once(const CUDA_KERNEL_NODE_PARAMS_v3& p, CUfunction function) {
   const int threads = int(p.blockDimX * p.blockDimY * p.blockDimZ);
   const uint64_t fitting = uint64_t(blocks_that_fit(function, threads, p.sharedMemBytes));
   require(uint64_t(p.gridDimX) * p.gridDimY * p.gridDimZ <= fitting * memory::machine().multiprocessors,
@@ -153,12 +153,12 @@ std::shared_ptr<CUevent_st> event_among(const Attributes& attributes, CUlaunchAt
 }
 
 // All zeros are no cluster at all.
-void check_whole(const CUlaunchAttributeValue& value) {
+void require_cluster_dimensions(const CUlaunchAttributeValue& value) {
   const auto& [x, y, z] = value.clusterDim;
   require(!x == !y && !y == !z, CUDA_ERROR_INVALID_CLUSTER_SIZE, "a dimension of the cluster is 0");
 }
 
-void check(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
+void require_attribute(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
   const auto is_known = [&](bool known) {
     if (!known)
       refuse("attribute " + std::to_string(what) + " of the launch does not exist, or cannot have this value");
@@ -167,7 +167,7 @@ void check(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: return is_known(false);  // of streams alone
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
       return is_known(unsigned(value.clusterSchedulingPolicyPreference) <= CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING);
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: return check_whole(value);
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION: return require_cluster_dimensions(value);
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
       return is_known(unsigned(value.memSyncDomain) <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
@@ -181,14 +181,14 @@ void check(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
 
 }  // namespace
 
-void check_grid(const gpu::Dimensions& grid) {
+void require_grid_size(const gpu::Dimensions& grid) {
   require(grid.x && grid.y && grid.z, "a dimension of the grid is 0");
   require(grid.x <= 2147483647 && grid.y <= 65535 && grid.z <= 65535,
           "the grid is larger than 2147483647 x 65535 x 65535");
 }
 
-void check_attributes(const Attributes& attributes) {
-  for (const auto& [attribute, value] : attributes) check(attribute, value);
+void require_attributes(const Attributes& attributes) {
+  for (const auto& [attribute, value] : attributes) require_attribute(attribute, value);
 }
 
 // A function that a program gives may be a kernel.
@@ -203,20 +203,20 @@ SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& at
           "the function is loaded in another context than the stream's");
   const bool is_packed = p.extra && *p.extra == CU_LAUNCH_PARAM_BUFFER_POINTER;
   require(!p.kernelParams || !is_packed, "the parameters are given twice");
-  check_block(p, kernel);
-  check_attributes(attributes);
-  check_grid({p.gridDimX, p.gridDimY, p.gridDimZ});
+  require_block_size(p, kernel);
+  require_attributes(attributes);
+  require_grid_size({p.gridDimX, p.gridDimY, p.gridDimZ});
   const auto found = attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
   const bool is_cooperative = found != attributes.end() && found->second.cooperative;
   const gpu::Dimensions grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
   launched.lacks_clusters = !context && lacks_clusters(*function, attributes);
   std::optional<gpu::Dimensions> cluster;
   if (!launched.lacks_clusters) cluster = cluster_of(*function, attributes);
-  if (cluster) check_cluster(*function, *cluster, grid);
-  if (is_cooperative) check_fits_at_once(p, function);
-  check_shared(p, *function);
-  need_simulated(kernel);
-  check_local(kernel);
+  if (cluster) require_cluster(*function, *cluster, grid);
+  if (is_cooperative) require_fits_at_once(p, function);
+  require_shared_memory(p, *function);
+  require_simulated(kernel);
+  require_local_memory(kernel);
   launched.function = function;
   launched.attributes = attributes;
   launched.event_of_begin = event_among(attributes, CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT);

@@ -6,7 +6,7 @@
 
 namespace driver {
 
-void check_attributes(const Attributes&);  // as a launch may have them
-void check_grid(const gpu::Dimensions&);
+void require_attributes(const Attributes&);  // as a launch may have them
+void require_grid_size(const gpu::Dimensions&);
 
 }  // namespace driver

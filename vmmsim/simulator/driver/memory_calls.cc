@@ -22,20 +22,20 @@ using memory::Range;
 
 uint64_t allocate(size_t size) {
   const CUcontext context = current();
-  forbid_in_capture();
+  refuse_if_unsafe_in_capture();
   require(size, "bytesize is 0");
   return memory::allocate(context->device, size, {context});
 }
 
 void* allocate_host(size_t size, unsigned flags, bool managed) {
   const CUcontext context = current();
-  if (!managed) forbid_in_capture();
+  if (!managed) refuse_if_unsafe_in_capture();
   constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   const bool flags_fit = managed ? flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST : !(flags & ~known);
   require_flags(flags_fit);
   if (!size && !managed) return nullptr;
   require(size, "bytesize is 0");
-  forbid_in_capture();
+  refuse_if_unsafe_in_capture();
   const MutexLock held(state().lock);
   if (managed || size >= memory::page_size) return memory::allocate_host(size, managed, {context, flags});
   auto& [count, portable] = small_pieces_like(*context, flags);
@@ -47,7 +47,7 @@ void* allocate_host(size_t size, unsigned flags, bool managed) {
 
 void free_now(uint64_t address, std::initializer_list<Range::Kind> kinds) {
   if (has_current()) current();  // it may not have ended
-  forbid_in_capture();
+  refuse_if_unsafe_in_capture();
   if (!address || free_graph_memory(address)) return;
   const Range taken = memory::take_from_owner(address, kinds);
   if (!taken.owner.pool) {
@@ -63,12 +63,12 @@ void free_now(uint64_t address, std::initializer_list<Range::Kind> kinds) {
 
 void register_host(void* pointer, size_t size, unsigned flags) {
   const CUcontext context = current();
-  forbid_in_capture();
+  refuse_if_unsafe_in_capture();
   constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
                              CU_MEMHOSTREGISTER_READ_ONLY;
   require_flags(!(flags & ~known));
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);
-  memory::must_be_registrable(address, size, flags & CU_MEMHOSTREGISTER_READ_ONLY);
+  memory::require_registrable(address, size, flags & CU_MEMHOSTREGISTER_READ_ONLY);
   require(!(flags & CU_MEMHOSTREGISTER_IOMEMORY),
           "this is memory of the host, and CU_MEMHOSTREGISTER_IOMEMORY for that of a device");
   memory::register_host(address, size, flags & CU_MEMHOSTREGISTER_READ_ONLY,
@@ -77,7 +77,7 @@ void register_host(void* pointer, size_t size, unsigned flags) {
 
 void unregister_host(void* pointer) {
   current();
-  forbid_in_capture();
+  refuse_if_unsafe_in_capture();
   require_non_null(pointer, "p");
   const uint64_t address = reinterpret_cast<uint64_t>(pointer);
   const auto range = memory::find(address);
@@ -236,9 +236,9 @@ void set_pointer_attribute(const void* value, CUpointer_attribute attribute, uin
 }
 
 // Whose managed memory it is says when the host may touch it, which is always here: looked at, and nothing changes.
-void check_attachment(CUstream handle, uint64_t address, size_t length, unsigned flags) {
-  must_not_capture(named_stream(handle));
-  forbid_in_capture();
+void require_attachable(CUstream handle, uint64_t address, size_t length, unsigned flags) {
+  require_not_capturing(named_stream(handle));
+  refuse_if_unsafe_in_capture();
   const auto range = memory::find(address);
   require(range && range->kind == Range::managed && range->base == address, "no managed memory begins at this address");
   require(!length || length == range->size, "the length is that of the whole memory, or 0 for it");
@@ -319,7 +319,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int flag
               }));
 }
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
-  return call(ARGUMENTS(hStream, dptr, length, flags), [&] { check_attachment(hStream, dptr, length, flags); });
+  return call(ARGUMENTS(hStream, dptr, length, flags), [&] { require_attachable(hStream, dptr, length, flags); });
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
@@ -367,7 +367,7 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute*
 }
 CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
   return call(ARGUMENTS(value, attribute, ptr), [&] {
-    forbid_in_capture();
+    refuse_if_unsafe_in_capture();
     set_pointer_attribute(value, attribute, ptr);
   });
 }

@@ -97,10 +97,10 @@ void set_attribute(CUkernel kernel, CUfunction_attribute what, int value, CUdevi
 }
 
 // Queries that look at the handle before they ask whether cuInit was called.
-template <class Handle> void need_handle(Handle handle, CUresult if_null) {
+template <class Handle> void require_handle(Handle handle, CUresult if_null) {
   require(handle, if_null,
           "the handle is null: get one with cuLibraryLoadData, cuLibraryGetKernel or cuModuleGetFunction");
-  must_be_initialized();
+  require_initialized();
 }
 
 void give_parameter(const gpu::Kernel& kernel, size_t index, size_t* offset, size_t* size) {
@@ -190,7 +190,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_o
 }
 CUresult cuLibraryUnload(CUlibrary library) {
   return call(ARGUMENTS(library), before_init, [&] {
-    need_handle(library, CUDA_ERROR_INVALID_HANDLE);
+    require_handle(library, CUDA_ERROR_INVALID_HANDLE);
     unload_library(library);
   });
 }
@@ -240,25 +240,25 @@ CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library
 }
 CUresult cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
   return call(ARGUMENTS(pFunc, kernel), before_init, result_to(pFunc, "pFunc", [&] {
-                need_handle(kernel, CUDA_ERROR_INVALID_HANDLE);
+                require_handle(kernel, CUDA_ERROR_INVALID_HANDLE);
                 return function_of(kernel);
               }));
 }
 CUresult cuKernelGetLibrary(CUlibrary* pLib, CUkernel kernel) {
   return call(ARGUMENTS(pLib, kernel), before_init, result_to(pLib, "pLib", [&] {
-                need_handle(kernel, CUDA_ERROR_INVALID_HANDLE);
+                require_handle(kernel, CUDA_ERROR_INVALID_HANDLE);
                 return checked(kernel)->library;
               }));
 }
 CUresult cuKernelGetName(const char** name, CUkernel hfunc) {
   return call(ARGUMENTS(name, hfunc), before_init, result_to(name, "name", [&] {
-                need_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
+                require_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
                 return checked(hfunc)->name.c_str();
               }));
 }
 CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
   return call(ARGUMENTS(pi, attrib, kernel, dev), before_init, result_to(pi, "pi", [&] {
-                need_handle(kernel, CUDA_ERROR_INVALID_HANDLE);
+                require_handle(kernel, CUDA_ERROR_INVALID_HANDLE);
                 checked(dev);
                 return function_attribute(function_of(kernel), attrib);
               }));
@@ -274,14 +274,14 @@ CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice d
 }
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
   return call(ARGUMENTS(kernel, paramIndex, paramOffset, paramSize), before_init, [&] {
-    need_handle(kernel, CUDA_ERROR_INVALID_VALUE);
+    require_handle(kernel, CUDA_ERROR_INVALID_VALUE);
     give_parameter(*function_of(kernel)->kernel, paramIndex, paramOffset, paramSize);
   });
 }
 
 CUresult cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfunc) {
   return call(ARGUMENTS(pi, attrib, hfunc), before_init, result_to(pi, "pi", [&] {
-                need_handle(hfunc, CUDA_ERROR_INVALID_HANDLE);
+                require_handle(hfunc, CUDA_ERROR_INVALID_HANDLE);
                 return function_attribute(checked_function(hfunc), attrib);
               }));
 }
@@ -296,19 +296,19 @@ CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
 }
 CUresult cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
   return call(ARGUMENTS(hmod, hfunc), result_to(hmod, "hmod", [&] {
-                need_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
+                require_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
                 return checked_function(hfunc)->module;
               }));
 }
 CUresult cuFuncGetName(const char** name, CUfunction hfunc) {
   return call(ARGUMENTS(name, hfunc), before_init, result_to(name, "name", [&] {
-                need_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
+                require_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
                 return checked_function(hfunc)->name.c_str();
               }));
 }
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
   return call(ARGUMENTS(func, paramIndex, paramOffset, paramSize), before_init, [&] {
-    need_handle(func, CUDA_ERROR_INVALID_VALUE);
+    require_handle(func, CUDA_ERROR_INVALID_VALUE);
     give_parameter(*checked_function(func)->kernel, paramIndex, paramOffset, paramSize);
   });
 }

@@ -123,7 +123,7 @@ CUmodule load_module(const Code& code) {
 void unload_module(CUmodule handle) {
   const auto module = checked(handle);
   require(!module->library, CUDA_ERROR_NOT_PERMITTED, "the module is a library's, which is unloaded whole");
-  forbid_in_capture();
+  refuse_if_unsafe_in_capture();
   synchronize(module->context);
   const MutexLock held(state().lock);
   if (state().modules.contains(handle)) unload(handle);  // unless the context was reset meanwhile
@@ -182,7 +182,7 @@ CUlibrary make_library(const std::function<Code()>& read) {
 
 void unload_library(CUlibrary handle) {
   const auto library = checked(handle);
-  forbid_in_capture();
+  refuse_if_unsafe_in_capture();
   std::vector<CUcontext> contexts;
   {
     const MutexLock held(state().lock);
@@ -195,7 +195,7 @@ void unload_library(CUlibrary handle) {
   state().libraries.erase(handle);
 }
 
-static void need_code(const CUlib_st& library) {
+static void require_code(const CUlib_st& library) {
   if (!library.code) refuse(library.error, "the library's code could not be loaded: " + library.why);
 }
 
@@ -207,7 +207,7 @@ static CUmodule module_of(CUlibrary handle, CUcontext context) {
     const MutexLock held(state().lock);
     if (const auto found = library->modules.find(context); found != library->modules.end()) return found->second;
   }
-  need_code(*library);
+  require_code(*library);
   return load(library->code, context, handle);
 }
 
@@ -244,7 +244,7 @@ CUfunction checked_function(CUfunction function) {
 CUkernel kernel_named(CUlibrary handle, const char* name) {
   const auto library = checked(handle);
   require_non_null(name, "name");
-  need_code(*library);
+  require_code(*library);
   const auto found = library->kernels.find(name);
   if (found == library->kernels.end()) refuse(CUDA_ERROR_NOT_FOUND, std::string("the library has no kernel ") + name);
   return found->second.get();

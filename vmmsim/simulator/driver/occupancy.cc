@@ -73,7 +73,7 @@ unsigned most_in_cluster(const CUfunc_st& function) {
   return its ? std::min(its, most) : most;
 }
 
-void check_cluster(const CUfunc_st& function, const gpu::Dimensions& size, const gpu::Dimensions& grid) {
+void require_cluster(const CUfunc_st& function, const gpu::Dimensions& size, const gpu::Dimensions& grid) {
   require(gpu::volume(size) <= most_in_cluster(function), CUDA_ERROR_INVALID_CLUSTER_SIZE,
           "the cluster has more blocks than the kernel may have in one: 8, or 16 with its attribute "
           "NON_PORTABLE_CLUSTER_SIZE_ALLOWED, or as many as it was compiled for");

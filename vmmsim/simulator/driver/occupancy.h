@@ -20,6 +20,6 @@ Attributes attributes_of(const CUlaunchConfig&);  // of several with one number 
 std::optional<gpu::Dimensions> cluster_of(const CUfunc_st&, const Attributes&);
 bool lacks_clusters(const CUfunc_st&, const Attributes&);  // the kernel needs a size that is not among these
 unsigned most_in_cluster(const CUfunc_st&);
-void check_cluster(const CUfunc_st&, const gpu::Dimensions& size, const gpu::Dimensions& grid);  // throws Refused
+void require_cluster(const CUfunc_st&, const gpu::Dimensions& size, const gpu::Dimensions& grid);  // throws Refused
 
 }  // namespace driver

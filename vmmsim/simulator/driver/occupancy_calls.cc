@@ -66,10 +66,10 @@ std::optional<gpu::Dimensions> checked_cluster(const CUfunc_st& function, const 
   const Attributes attributes = attributes_of(config);
   const gpu::Dimensions grid = {config.gridDimX, config.gridDimY, config.gridDimZ};
   asked_stream(config.hStream);
-  check_attributes(attributes);
-  check_grid(grid);
+  require_attributes(attributes);
+  require_grid_size(grid);
   const std::optional<gpu::Dimensions> size = cluster_of(function, attributes);
-  if (size) check_cluster(function, *size, grid);
+  if (size) require_cluster(function, *size, grid);
   return size;
 }
 

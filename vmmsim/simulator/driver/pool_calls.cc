@@ -115,7 +115,8 @@ void destroy_pool(CUmemoryPool pool) {
 }
 
 // The host may be let into managed memory and into its own, where it is at home.
-void check_access(const CUmemPoolHandle_st& pool, const CUmemAccessDesc& descriptor) REQUIRES(state().lock) {
+void require_access_descriptor(const CUmemPoolHandle_st& pool, const CUmemAccessDesc& descriptor)
+    REQUIRES(state().lock) {
   const auto& [location, flags] = descriptor;
   const bool is_of_gpu = pool.imports || pool.place == on_gpu(pool.memory.device());  // others are not shared
   const bool is_managed = std::get<0>(pool.place) == CU_MEM_ALLOCATION_TYPE_MANAGED;
@@ -138,7 +139,7 @@ void set_pool_access(CUmemoryPool pool, std::span<const CUmemAccessDesc> descrip
   const MutexLock held(state().lock);
   checked_pool(pool);
   require_non_null(descriptors.data(), "map");
-  for (const CUmemAccessDesc& each : descriptors) check_access(*pool, each);
+  for (const CUmemAccessDesc& each : descriptors) require_access_descriptor(*pool, each);
   for (const auto& [location, flags] : descriptors)
     require(!flags || flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
             "flags must be CU_MEM_ACCESS_FLAGS_PROT_NONE or _READWRITE (0 or 3)");
@@ -162,7 +163,7 @@ uint64_t allocate_from(size_t size, CUstream where, const std::function<CUmemory
     const SharedWork work = allocation_work(on_gpu(stream.context->device), size);
     if (capture(stream, work)) return work->memory()->address;
   }
-  forbid_in_capture();
+  refuse_if_unsafe_in_capture();
   const CUmemoryPool pool = its_pool(stream);
   if (!size) return 0;
   const MutexLock held(state().lock);
@@ -181,11 +182,11 @@ void free_later(uint64_t address, CUstream where) {
   CUstream_st& stream = driver::stream(where);
   if (address && is_capturing(stream)) {
     const SharedWork work = free_work({address});
-    check_free_in_capture(stream, *work);
+    require_freeable_in_capture(stream, *work);
     if (capture(stream, work)) return;
   }
-  forbid_in_capture();
-  if (address) must_not_capture(stream);  // once the memory has been taken nothing may be refused
+  refuse_if_unsafe_in_capture();
+  if (address) require_not_capturing(stream);  // once the memory has been taken nothing may be refused
   if (!address || free_graph_memory(address)) return;
   const Range taken = memory::take_from_owner(address, {Range::ordinary, Range::pool});
   const CUmemoryPool pool = taken.owner.pool;
@@ -302,7 +303,7 @@ CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value
 // Work that a capture forbids before anything else is looked at.
 template <class Work> auto unless_captured(const Work& work) {
   return [=] {
-    forbid_in_capture();
+    refuse_if_unsafe_in_capture();
     return work();
   };
 }
@@ -337,7 +338,7 @@ CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAlloc
 }
 CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
   return call(ARGUMENTS(location, type, pool), [&] {
-    forbid_in_capture();
+    refuse_if_unsafe_in_capture();
     require_non_null(pool, "pool");
     use_pool(asked_place(location, type), pool);
   });
@@ -345,7 +346,7 @@ CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUme
 #endif
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
   return call(ARGUMENTS(pool, poolProps), [&] {
-    forbid_in_capture();
+    refuse_if_unsafe_in_capture();
     require_non_null(pool, "pool");
     require_non_null(poolProps, "poolProps");
     *pool = create_pool(*poolProps);
@@ -359,7 +360,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_
 }
 CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUmemLocation* location) {
   return call(ARGUMENTS(flags, memPool, location), [&] {
-    forbid_in_capture();
+    refuse_if_unsafe_in_capture();
     require_non_null(flags, "flags");
     require_non_null(location, "location");
     *flags = pool_access(memPool, *location);
@@ -367,7 +368,7 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUme
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   return call(ARGUMENTS(pool, minBytesToKeep), [&] {
-    forbid_in_capture();
+    refuse_if_unsafe_in_capture();
     const MutexLock held(state().lock);
     checked_own(pool);
     pool->memory.trim(minBytesToKeep);
@@ -382,7 +383,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 CUresult cuMemPoolExportToShareableHandle(void* handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType,
                                           unsigned long long flags) {
   return call(ARGUMENTS(handle_out, pool, handleType, flags), [&] {
-    forbid_in_capture();
+    refuse_if_unsafe_in_capture();
     require_non_null(handle_out, "handle_out");
     const MutexLock held(state().lock);
     checked_own(pool);

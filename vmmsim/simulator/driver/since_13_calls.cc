@@ -33,7 +33,7 @@ std::vector<Clique> cliques_of(CUdevice device) {
   return all;
 }
 
-void need_a_fabric() {
+void require_fabric() {
   came_with(13040);
   require(memory::machine().fabric_handles, CUDA_ERROR_NOT_SUPPORTED, "these GPUs are on no fabric");
 }
@@ -43,13 +43,13 @@ void need_a_fabric() {
 EXPORT CUresult cuDeviceGetFabricClusterUuid(CUuuid* uuid, CUdevice dev) {
   return call(ARGUMENTS(uuid, dev), after_fault, result_to(uuid, "uuid", [&] {
                 memory::clique_of(dev);
-                need_a_fabric();
+                require_fabric();
                 return CUuuid{{'v', 'm', 'm', 's', 'i', 'm'}};  // as NVML says it
               }));
 }
 EXPORT CUresult cuDeviceGetCliqueCount(size_t* count, CUdevice dev) {
   return call(ARGUMENTS(count, dev), after_fault, result_to(count, "count", [&] {
-                need_a_fabric();
+                require_fabric();
                 return cliques_of(dev).size();
               }));
 }
@@ -61,7 +61,7 @@ using CliqueInfo = Clique;
 EXPORT CUresult cuDeviceGetCliqueInfo(CliqueInfo* cliqueInfo, size_t* count, CUdevice dev) {
   return call(ARGUMENTS(cliqueInfo, count, dev), after_fault, [&] {
     require_non_null(count, "count");
-    need_a_fabric();
+    require_fabric();
     const std::vector<Clique> all = cliques_of(dev);
     *count = std::min(*count, all.size());
     if (*count) require_non_null(cliqueInfo, "cliqueInfo");

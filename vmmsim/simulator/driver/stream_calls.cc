@@ -36,27 +36,26 @@ void set_attribute(CUstream_st& stream, CUstreamAttrID what, const CUstreamAttrV
   StreamAttributes& all = stream.attributes;
   const CUaccessPolicyWindow& window = value.accessPolicyWindow;
   const CUlaunchMemSyncDomainMap& domains = value.memSyncDomainMap;
-  const auto check = [](bool fits, const char* why) { require(fits, why); };
   const MutexLock held(state().lock);
   switch (what) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-      check(window.hitRatio >= 0 && window.hitRatio <= 1, "hitRatio is from 0 to 1");
-      check(window.num_bytes <= most_bytes, "num_bytes is at most CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE");
-      check(window.missProp != CU_ACCESS_PROPERTY_PERSISTING, "missProp cannot be CU_ACCESS_PROPERTY_PERSISTING");
+      require(window.hitRatio >= 0 && window.hitRatio <= 1, "hitRatio is from 0 to 1");
+      require(window.num_bytes <= most_bytes, "num_bytes is at most CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE");
+      require(window.missProp != CU_ACCESS_PROPERTY_PERSISTING, "missProp cannot be CU_ACCESS_PROPERTY_PERSISTING");
       all.window = window;
       break;
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-      check(value.syncPolicy >= CU_SYNC_POLICY_AUTO && value.syncPolicy <= CU_SYNC_POLICY_BLOCKING_SYNC,
-            "a policy is from CU_SYNC_POLICY_AUTO to _BLOCKING_SYNC, 1 to 4");
+      require(value.syncPolicy >= CU_SYNC_POLICY_AUTO && value.syncPolicy <= CU_SYNC_POLICY_BLOCKING_SYNC,
+              "a policy is from CU_SYNC_POLICY_AUTO to _BLOCKING_SYNC, 1 to 4");
       all.policy = value.syncPolicy;
       break;
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY: stream.priority = checked_priority(value.priority); break;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY: stream.priority = clamped_priority(value.priority); break;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-      check(domains.default_ < 4 && domains.remote < 4, "there are four domains, 0 to 3");
+      require(domains.default_ < 4 && domains.remote < 4, "there are four domains, 0 to 3");
       all.domains = domains;
       break;
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-      check(unsigned(value.memSyncDomain) <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE, "a domain is the default or remote");
+      require(unsigned(value.memSyncDomain) <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE, "a domain is the default or remote");
       all.domain = value.memSyncDomain;
       break;
     default: refuse("streams have no such attribute");
@@ -71,14 +70,14 @@ void copy_attributes(CUstream_st& to, const CUstream_st& from) {
 
 CUstream_st& not_capturing(CUstream where) {
   CUstream_st& stream = named_stream(where);
-  must_not_capture(stream);
+  require_not_capturing(stream);
   return stream;
 }
 
 // What an operation that is now put into the stream would wait for.
 Operation tail(CUstream_st& stream) {
-  must_not_capture(stream);
-  forbid_in_capture();
+  require_not_capturing(stream);
+  refuse_if_unsafe_in_capture();
   if (stream.is_legacy) return enqueue(stream, nullptr);
   const MutexLock held(state().lock);
   return stream.last;
@@ -86,7 +85,7 @@ Operation tail(CUstream_st& stream) {
 
 void add_callback(CUstream where, CUstreamCallback callback, void* data) {
   CUstream_st& stream = named_stream(where);
-  must_not_capture(stream);
+  require_not_capturing(stream);
   enqueue(stream, [=](const Operation& op) { run_host_function(op, [=] { callback(where, CUDA_SUCCESS, data); }); });
 }
 

@@ -79,7 +79,7 @@ size_t size_of(const Word& word) {
   return word.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || word.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64 ? 8 : 4;
 }
 
-void check_address(CUdevice device, const Word& word) {
+void require_address(CUdevice device, const Word& word) {
   const uint64_t address = word.waitValue.address;
   const auto range = memory::find(address);
   require(range.has_value(), "addr is not memory of a GPU or of cuMemHostAlloc");
@@ -91,7 +91,7 @@ void check_address(CUdevice device, const Word& word) {
 }
 
 // All but where its memory is, which the driver looks up only for what goes into a stream at once.
-void check(const Word& word) {
+void require_word(const Word& word) {
   constexpr unsigned flush = CU_STREAM_WAIT_VALUE_FLUSH;
   require_flags(!is_wait(word) || !(word.waitValue.flags & ~(flush | CU_STREAM_WAIT_VALUE_NOR)));
   require(word.operation != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES && !(is_wait(word) && word.waitValue.flags & flush),
@@ -128,7 +128,7 @@ void put_words(CUstream where, Word* words, unsigned count, unsigned flags) {
   const SharedWork work = words_work({stream.context, count, words, flags});
   if (!is_capturing(stream)) {
     for (const Word& word : std::span(work->given.memOp.paramArray, count))
-      if (is_wait(word) || is_write(word)) check_address(stream.context->device, word);
+      if (is_wait(word) || is_write(word)) require_address(stream.context->device, word);
   }
   submit(stream, work);
 }
@@ -152,7 +152,7 @@ SharedWork words_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& given) {
   require(given.count <= most, "count is at most 255");
   const CUdevice device = checked(given.ctx)->device;
   const auto words = std::make_shared<Words>(given.paramArray, given.paramArray + given.count);
-  for (const Word& word : *words) check(word);
+  for (const Word& word : *words) require_word(word);
   const auto work = task_work(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, given.ctx, [device, words] {
     for (const Word& word : *words) advance(device, word);
   });

@@ -82,7 +82,7 @@ memory::Submission submission() {
 
 // Without work it is a mark, or what other processes see.
 Operation put_in(CUstream_st& stream, Start start, const Operation& also, const Work* work = nullptr) {
-  must_not_capture(stream);
+  require_not_capturing(stream);
   const bool is_of_gpu = work && work->given.type != CU_GRAPH_NODE_TYPE_HOST;  // there is always room for the others
   Operation op;
   bool is_ready = false;
@@ -176,7 +176,7 @@ void wait_for_all(const std::vector<Operation>& all) {
 
 }  // namespace
 
-int checked_priority(int wanted) { return std::clamp(wanted, -5, 0); }
+int clamped_priority(int wanted) { return std::clamp(wanted, -5, 0); }
 bool minds_legacy(const CUstream_st& stream) { return !(stream.flags & CU_STREAM_NON_BLOCKING); }
 
 std::shared_ptr<CUstream_st> create_stream(unsigned flags, int priority, CUcontext context) {
@@ -188,7 +188,7 @@ std::shared_ptr<CUstream_st> create_stream(unsigned flags, int priority, CUconte
   const auto stream = std::make_shared<CUstream_st>();
   stream->context = context;
   stream->flags = flags;
-  stream->priority = checked_priority(priority);
+  stream->priority = clamped_priority(priority);
   stream->id = ++state().last_stream;
   state().streams[stream.get()] = stream;
   return stream;
@@ -227,7 +227,7 @@ CUstream_st& asked_stream(CUstream handle) {
   CUstream_st& found = find_stream(handle);
   if (!graphs().capturing) return found;
   const MutexLock held(graphs().lock);
-  if (found.capture) must_be_valid(*found.capture);
+  if (found.capture) require_valid(*found.capture);
   return found;
 }
 
@@ -241,7 +241,7 @@ Operation submit(CUstream_st& stream, const SharedWork& work) {
 }
 
 Operation enqueue_all(CUstream_st& stream, const std::vector<Step>& steps, const Operation& also, Start at_end) {
-  must_not_capture(stream);
+  require_not_capturing(stream);
   std::vector<Start> starts = starts_of(steps);
   Operation begin, end;
   bool is_ready = false;

@@ -19,7 +19,7 @@ CUstream_st& named_stream(CUstream) EXCLUDES(graphs().lock, state().lock);
 CUstream_st& stream(CUstream) EXCLUDES(graphs().lock, state().lock);
 CUstream_st& asked_stream(CUstream) EXCLUDES(graphs().lock, state().lock);  // nothing is put into: its capture is valid
 std::shared_ptr<CUstream_st> create_stream(unsigned flags, int priority, CUcontext);  // throws Refused
-int checked_priority(int wanted);
+int clamped_priority(int wanted);
 bool minds_legacy(const CUstream_st&);
 void forget_streams(CUcontext) EXCLUDES(state().lock, graphs().lock);  // and events, of a context that ends
 

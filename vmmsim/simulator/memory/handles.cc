@@ -100,7 +100,7 @@ int owner_asked_for(const CUmemAllocationProp& properties) {
   if (flags.reserved[0] || flags.reserved[1] || flags.reserved[2])  // the driver does not look at the fourth
     refuse("prop: allocFlags.reserved is not all 0: begin with CUmemAllocationProp prop = {}");
   if (properties.win32HandleMetaData) refuse("prop: win32HandleMetaData must be null: it is for Windows");
-  check_handle_types(properties.requestedHandleTypes);
+  require_handle_types(properties.requestedHandleTypes);
   if (location.type == CU_MEM_LOCATION_TYPE_HOST && properties.requestedHandleTypes)
     refuse(
         "prop: memory of the host that is on no particular NUMA node cannot be exported: make requestedHandleTypes 0, "
@@ -129,13 +129,13 @@ Handle import(uint32_t record) REQUIRES(process_lock) {
 
 }  // namespace
 
-void need_fabric() {
+void require_fabric_ready() {
   if (!machine().fabric_ready)
     refuse(machine().driver >= 13040 ? fabric_not_ready : CUDA_ERROR_SYSTEM_NOT_READY,
            "the fabric is not ready: try again later; if it stays so, look at Fabric Manager");
 }
 
-void check_handle_types(unsigned requested) {  // bits that are no type are let through, as the driver does
+void require_handle_types(unsigned requested) {  // bits that are no type are let through, as the driver does
   if (requested & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT))
     refuse("the handle types ask for handles of Windows, which this system does not have");
   if (requested & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && !machine().fd_handles)
@@ -150,7 +150,7 @@ void check_handle_types(unsigned requested) {  // bits that are no type are let 
     refuse(CUDA_ERROR_NOT_PERMITTED,
            "this process sees no IMEX channel: an administrator makes "
            "/dev/nvidia-caps-imex-channels/channel0");
-  need_fabric();
+  require_fabric_ready();
 }
 
 const Record& record_of(const AllocationHandle& referent) { return ledger().record[referent.record]; }

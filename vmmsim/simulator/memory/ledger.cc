@@ -194,9 +194,9 @@ static int nth_process() {
   return place;
 }
 
-bool must_fail(const char* call) {
-  const int process = nth_process(), its = options().fail_process;
-  return !std::strcmp(call, options().fail_call) && (!its || its == process) &&
+bool is_to_fail(const char* call) {
+  const int process = nth_process(), wanted = options().fail_process;
+  return !std::strcmp(call, options().fail_call) && (!wanted || wanted == process) &&
          ++ledger().calls == options().fail_number;
 }
 

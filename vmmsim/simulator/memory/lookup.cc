@@ -75,7 +75,7 @@ std::optional<Range> find_locked(uint64_t address) REQUIRES(process_lock) {
 }
 
 // Throws unless a GPU may touch this page of a range so. False: it is the host's.
-bool check_page(CUdevice device, uint64_t address, uint64_t size, Entry entry, bool writing) {
+bool require_page(CUdevice device, uint64_t address, uint64_t size, Entry entry, bool writing) {
   if (entry & multicast && options().strict)
     throw Refused{CUDA_ERROR_INVALID_VALUE,
                   "a multicast object is mapped at " + hexadecimal(address) + ": only multimem instructions go there",
@@ -143,7 +143,7 @@ void for_each_piece(CUdevice device, uint64_t address, size_t size, CUmemAccess_
   // All of it is checked before any of it is touched.
   for (uint64_t done = 0; done < size; done += left_in_page(done)) {
     const uint64_t at = address + done;
-    if (!check_page(device, at, size - done, entry_at(at), writing)) break;
+    if (!require_page(device, at, size - done, entry_at(at), writing)) break;
   }
   for (uint64_t done = 0; done < size; done += left_in_page(done)) {
     const uint64_t at = address + done, offset = at % page_size, piece = left_in_page(done);

@@ -95,7 +95,7 @@ void open_to_gpu(Mapping& mapping, CUdevice device, unsigned flags) REQUIRES(pro
   const bool is_open = access, opens = !fails && flags;
   if (opens && !is_open) {
     try {
-      check_peers_left(device, record.gpu);
+      require_peers_left(device, record.gpu);
       count_open(mapping, device);
     } catch (const Refused& refused) {
       write_entries(mapping);
@@ -126,7 +126,7 @@ void open_mapping(Mapping& mapping, std::span<const CUmemAccessDesc> descriptors
 
 // Memory is mapped whole. Of a multicast object a part of whole granules may be, from its start on: so does
 // microsoft/mscclpp (src/core/gpu_ipc_mem.cc), whose comment says that the offset must be 0.
-void check_part(uint64_t offset, uint64_t size, uint64_t whole, uint64_t multicast_granule) {
+void require_part(uint64_t offset, uint64_t size, uint64_t whole, uint64_t multicast_granule) {
   const std::string all = size_text(whole);
   if (!multicast_granule && (offset || size != whole))
     refuse(CUDA_ERROR_NOT_SUPPORTED, "the allocation has " + all +
@@ -210,7 +210,7 @@ void remove_mapping(uint64_t base) {
 
 void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned long long flags) {
   const auto guard = lock_process();
-  auto check = [&]() REQUIRES(process_lock) {
+  auto checked_referent = [&]() REQUIRES(process_lock) {
     if (flags) refuse("flags must be 0");
     if (size == 0) refuse("size is 0: make it that of the allocation");
     const auto referent = named(handle);
@@ -222,7 +222,7 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
     const uint64_t whole = record_of(*referent).size;
     const bool is_memory = record_of(*referent).kind != Record::multicast;
     const uint64_t unit = is_memory ? machine().granularity : machine().multicast_granularity;
-    check_part(offset, size, whole, is_memory ? 0 : unit);
+    require_part(offset, size, whole, is_memory ? 0 : unit);
     if (address % unit) refuse("ptr is " + hexadecimal(address) + ": make it a multiple of " + size_text(unit));
     // The driver does not look where the reservation ends: a range may go on in the next one.
     if (!is_reserved(address) || address + size > uint64_t(1) << address_bits)
@@ -234,14 +234,14 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
     if (!referent->opened_anew.empty()) refuse(CUDA_ERROR_UNKNOWN, opened_anew);
     return referent;
   };
-  auto referent = check();
+  auto referent = checked_referent();
   const bool is_multicast = record_of(*referent).kind == Record::multicast;
   if (is_multicast && !machine().fabric_in_sync)
     refuse(CUDA_ERROR_ILLEGAL_STATE,
            "what the driver knows of the fabric is out of date: start Fabric Manager anew, and reset the GPUs");
   if (is_multicast) {
     wait_for_team(referent->record);
-    referent = check();
+    referent = checked_referent();
   } else {
     gpu_memory(record_of(*referent).gpu);  // or no mapping is made
   }

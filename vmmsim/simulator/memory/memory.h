@@ -119,7 +119,7 @@ struct Owner {
 };
 uint64_t allocate(CUdevice, size_t size, Owner = {});        // open to the device and to the peers it is enabled for
 void* allocate_host(size_t size, bool managed, Owner = {});  // the same address on host and GPUs
-void must_be_registrable(uint64_t address, size_t size, bool is_read_only);  // refuses
+void require_registrable(uint64_t address, size_t size, bool is_read_only);  // refuses
 void register_host(uint64_t address, size_t size, bool is_read_only, Owner);
 void free_allocation(uint64_t address);              // all of these, and opened IPC memory
 bool is_registered(uint64_t address, bool writing);  // in a page of a page table that is so in part: see `partly`

@@ -116,21 +116,21 @@ uint32_t number_of(const Record& record) { return static_cast<uint32_t>(&record 
 
 int clique_of_gpu(int gpu) { return gpu % machine().gpus * machine().cliques / machine().gpus; }
 
-void check(const CUmulticastObjectProp& properties) {
+void require_properties(const CUmulticastObjectProp& properties) {
   if (!machine().multicast)
     refuse(CUDA_ERROR_NOT_SUPPORTED,
            "this GPU has no multicast: ask for CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED first");
-  need_fabric();
+  require_fabric_ready();
   if (properties.flags) refuse("prop: flags must be 0");
   if (properties.numDevices < 2)
     refuse("prop: numDevices is " + std::to_string(properties.numDevices) + ": a team has two GPUs at least");
   if (properties.numDevices > gpus())
     refuse("prop: numDevices is " + std::to_string(properties.numDevices) + ": there are " + std::to_string(gpus()) +
            " GPUs");
-  check_handle_types(static_cast<unsigned>(properties.handleTypes));
+  require_handle_types(static_cast<unsigned>(properties.handleTypes));
 }
 
-void check_range(const char* what, uint64_t offset, uint64_t size, uint64_t whole) {
+void require_range(const char* what, uint64_t offset, uint64_t size, uint64_t whole) {
   if (offset % minimum() || size % minimum() || size == 0)
     refuse("offsets and sizes are multiples of the granularity, " + size_text(minimum()) + ", and the size is not 0");
   if (offset > whole || size > whole - offset)
@@ -163,7 +163,7 @@ int gpu_to_bind(const Record& object, const Record& memory, TeamGpu named) {
 }
 
 // A switch has room for so many objects that have memory bound. What it answers beyond was never seen.
-void need_slot(const Record& object) {
+void require_slot(const Record& object) {
   const int slots = machine().multicast_slots;
   if (!slots || object.next != invalid_index) return;
   const std::span<const Record> records(ledger().record, max_records);
@@ -178,27 +178,27 @@ void need_slot(const Record& object) {
 template <class Find>
 void bind(Handle handle, TeamGpu named_gpu, uint64_t offset, uint64_t size, unsigned long long flags, Find find) {
   const auto guard = lock_process();
-  auto check_all = [&]() REQUIRES(process_lock) {
+  auto checked_memory = [&]() REQUIRES(process_lock) {
     if (flags) refuse("flags must be 0");
     const Record& object = object_named(handle);
     Memory found = find();
     const Record& memory = ledger().record[found.record];
     if (memory.kind != Record::physical) refuse("a multicast object cannot be bound to another");
-    check_range("multicast object", offset, size, object.size);
-    check_range("memory", found.offset, size, found.end);
+    require_range("multicast object", offset, size, object.size);
+    require_range("memory", found.offset, size, found.end);
     if (object.handle_types && !memory.handle_types)
       refuse("the object can be shared, so the memory must have been made with a handle type too");
     return found;
   };
-  check_all();
+  checked_memory();
   wait_for_team(named(handle)->record);
-  const Memory found = check_all();
+  const Memory found = checked_memory();
   const uint32_t object = named(handle)->record, memory = found.record;
   const int gpu = gpu_to_bind(ledger().record[object], ledger().record[memory], named_gpu);
   {
     LedgerLock locked;
     Record* const records = ledger().record;
-    need_slot(records[object]);
+    require_slot(records[object]);
     for (uint32_t b = records[object].next; b != invalid_index; b = records[b].next)
       if (records[b].gpu == gpu && offset < records[b].offset + records[b].size && records[b].offset < offset + size)
         refuse("memory of " + owner_name(gpu) + " is bound there already, from offset " + size_text(records[b].offset) +
@@ -319,13 +319,13 @@ size_t multicast_granularity(const CUmulticastObjectProp& properties, CUmulticas
   const auto guard = lock_process();
   if (option != CU_MULTICAST_GRANULARITY_MINIMUM && option != CU_MULTICAST_GRANULARITY_RECOMMENDED)
     refuse("option must be CU_MULTICAST_GRANULARITY_MINIMUM or _RECOMMENDED, 0 or 1");
-  check(properties);
+  require_properties(properties);
   return option == CU_MULTICAST_GRANULARITY_MINIMUM ? minimum() : std::max(minimum(), recommended);
 }
 
 Handle multicast_create(const CUmulticastObjectProp& properties) {
   const auto guard = lock_process();
-  check(properties);
+  require_properties(properties);
   if (properties.size == 0) refuse("prop: size is 0");
   if (properties.size % minimum())
     refuse("prop: size is " + size_text(properties.size) + ": round it up to the granularity, " + size_text(minimum()));
@@ -414,7 +414,7 @@ void multicast_unbind(Handle handle, CUdevice device, size_t offset, size_t size
   const auto guard = lock_process();
   const int gpu = gpu_of(device);
   const Record& object = object_named(handle);
-  check_range("multicast object", offset, size, object.size);
+  require_range("multicast object", offset, size, object.size);
   std::vector<std::pair<size_t, size_t>> unbound;
   {
     const LedgerLock locked;

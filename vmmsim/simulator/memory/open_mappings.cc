@@ -17,7 +17,7 @@ uint64_t pages_for(const OpenMappings& open) { return open.regions.size() * tabl
 
 }  // namespace
 
-void check_mappings_left(CUdevice device) {
+void require_mappings_left(CUdevice device) {
   if (process().open[device].count >= most_open)
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "GPU " + std::to_string(device) + " has " + std::to_string(most_open) +
                                          " open mappings, as many as it can have: make fewer and larger ones");
@@ -40,7 +40,7 @@ static std::set<CUdevice> peers_of(CUdevice gpu) REQUIRES(process_lock) {
   return found;
 }
 
-void check_peers_left(CUdevice device, int owner) {
+void require_peers_left(CUdevice device, int owner) {
   const CUdevice peer = device_of(owner);
   const auto most = size_t(machine().most_peers);
   if (!most || peer < 0 || peer == device) return;
@@ -54,7 +54,7 @@ void check_peers_left(CUdevice device, int owner) {
 }
 
 void count_open(const Mapping& mapping, CUdevice device) {
-  check_mappings_left(device);
+  require_mappings_left(device);
   OpenMappings& open = process().open[device];
   ++open.count;
   for_each_region(mapping, [&](uint64_t region) { ++open.regions[region]; });

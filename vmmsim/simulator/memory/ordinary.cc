@@ -106,7 +106,7 @@ void set_peer(CUdevice device, CUdevice peer, bool enabled) {
   gpu_of(device);
   gpu_of(peer);
   if (enabled) {
-    check_peers_left(device, gpu_of(peer));
+    require_peers_left(device, gpu_of(peer));
     if (machine().bar1 && machine().bar1 < machine().memory)
       refuse(CUDA_ERROR_MAP_FAILED,
              "peer access needs all of the peer's memory in its BAR1, which has " + size_text(machine().bar1) +
@@ -180,7 +180,7 @@ uint64_t allocate(CUdevice device, size_t size, Owner owner) {
   const uint64_t small = round_up(size, smallest);
   uint64_t address = small <= small_block ? room_for(device, small) : 0;
   if (!address) {
-    check_mappings_left(device);
+    require_mappings_left(device);
     take_for(device, round_up(size, page_size), [&](uint32_t record) REQUIRES(process_lock) {
       address = map_ordinary(record, round_up(size, page_size), Range::ordinary);
     });

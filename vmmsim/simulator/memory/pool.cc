@@ -67,7 +67,7 @@ Pool::Pool(CUdevice device, unsigned handle_types) : device_(device), record_(in
   const int gpu = gpu_of(device);
   constexpr unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
   if (handle_types & ~known) refuse("handleTypes has bits of other types than fd and fabric");
-  check_handle_types(handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);  // fabric needs no channel yet
+  require_handle_types(handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);  // fabric needs no channel yet
   if (handle_types) record_ = new_shared_pool(gpu, handle_types);
   take_room();
 }
@@ -292,7 +292,7 @@ int Pool::export_fd(CUmemAllocationHandleType type) {
   if (!is_one || record_ == invalid_index || !(ledger().record[record_].handle_types & type))
     refuse("the pool was made without this type of handle: cuMemPoolCreate needs it in handleTypes");
   if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
-    check_handle_types(type);
+    require_handle_types(type);
     refuse(CUDA_ERROR_NOT_SUPPORTED, "fabric handles of memory pools are not simulated");
   }
   const int fd = export_record(record_);

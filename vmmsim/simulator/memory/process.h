@@ -127,8 +127,8 @@ const Record& record_of(const AllocationHandle&);
 // Of a record that is held.
 std::shared_ptr<AllocationHandle> add_handle(uint32_t record, bool imported) REQUIRES(process_lock);
 void forget_if_unused(const std::shared_ptr<AllocationHandle>&) REQUIRES(process_lock);
-void need_fabric();                                          // refuses while it is not ready
-void check_handle_types(unsigned requested);                 // refuses what this machine does not have
+void require_fabric_ready();                                 // refuses while it is not ready
+void require_handle_types(unsigned requested);               // refuses what this machine does not have
 CUmemAllocationProp properties_of(const AllocationHandle&);  // as granted, and its usage
 // A new record, held. Refuses with CUDA_ERROR_OUT_OF_MEMORY.
 uint32_t take_memory(int owner, uint64_t size) REQUIRES(process_lock);
@@ -151,9 +151,9 @@ void remove_mapping(uint64_t base) REQUIRES(process_lock);
 void write_entries(const Mapping&) REQUIRES(process_lock);
 void count_open(const Mapping&, CUdevice) REQUIRES(process_lock);  // one more; refuses
 void count_closed(const Mapping&, CUdevice) REQUIRES(process_lock);
-void check_mappings_left(CUdevice) REQUIRES(process_lock);  // refuses
+void require_mappings_left(CUdevice) REQUIRES(process_lock);  // refuses
 // Whether a GPU may be let into another's memory, by whatever call; refuses. A machine may have few places for that.
-void check_peers_left(CUdevice, int owner) REQUIRES(process_lock);
+void require_peers_left(CUdevice, int owner) REQUIRES(process_lock);
 
 // --- Ordinary memory
 // Of new memory, or of another process's that is held: the mapping holds it from then on. Refuses.

@@ -72,7 +72,7 @@ bool host_has(uint64_t address, uint64_t end, bool writing) {
 
 }  // namespace
 
-void must_be_registrable(uint64_t address, size_t size, bool is_read_only) {
+void require_registrable(uint64_t address, size_t size, bool is_read_only) {
   const auto guard = lock_process();
   const uint64_t end = address + size;
   auto& allocations = process().allocations;

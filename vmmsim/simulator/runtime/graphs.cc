@@ -105,11 +105,11 @@ void add(const Place& at, const CUDA_MEMCPY3D& copy) {
   must(cuGraphAddMemcpyNode(at.to, at.graph, at.dependencies, at.count, &copy, nullptr));
 }
 CUDA_MEMCPY3D to_symbol(const void* symbol, const void* from, size_t count, size_t offset, cudaMemcpyKind kind) {
-  check_side(kind, cudaMemcpyHostToDevice);
+  require_side(kind, cudaMemcpyHostToDevice);
   return row(part_of(symbol, count, offset), from, count, kind);
 }
 CUDA_MEMCPY3D from_symbol(void* to, const void* symbol, size_t count, size_t offset, cudaMemcpyKind kind) {
-  check_side(kind, cudaMemcpyDeviceToHost);
+  require_side(kind, cudaMemcpyDeviceToHost);
   return row(to, part_of(symbol, count, offset), count, kind);
 }
 

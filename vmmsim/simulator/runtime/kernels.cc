@@ -362,7 +362,7 @@ STREAM_CALL(cudaMemcpyToSymbol, _ptds,
             (const void* symbol, const void* src, size_t count, size_t offset, cudaMemcpyKind kind),
             (symbol, src, count, offset, kind)) {
   return call(ARGUMENTS(symbol, src, count, offset, kind), [&] {
-    check_side(kind, cudaMemcpyHostToDevice);
+    require_side(kind, cudaMemcpyHostToDevice);
     copy(part(symbol, count, offset), src, count, kind);
   });
 }
@@ -370,7 +370,7 @@ STREAM_CALL(cudaMemcpyFromSymbol, _ptds,
             (void* dst, const void* symbol, size_t count, size_t offset, cudaMemcpyKind kind),
             (dst, symbol, count, offset, kind)) {
   return call(ARGUMENTS(dst, symbol, count, offset, kind), [&] {
-    check_side(kind, cudaMemcpyDeviceToHost);
+    require_side(kind, cudaMemcpyDeviceToHost);
     copy(dst, part(symbol, count, offset), count, kind);
   });
 }
@@ -379,7 +379,7 @@ STREAM_CALL(cudaMemcpyToSymbolAsync, _ptsz,
              cudaStream_t stream),
             (symbol, src, count, offset, kind, stream)) {
   return call(ARGUMENTS(symbol, src, count, offset, kind, stream), [&] {
-    check_side(kind, cudaMemcpyHostToDevice);
+    require_side(kind, cudaMemcpyHostToDevice);
     copy_async(part(symbol, count, offset), src, count, kind, stream);
   });
 }
@@ -387,7 +387,7 @@ STREAM_CALL(cudaMemcpyFromSymbolAsync, _ptsz,
             (void* dst, const void* symbol, size_t count, size_t offset, cudaMemcpyKind kind, cudaStream_t stream),
             (dst, symbol, count, offset, kind, stream)) {
   return call(ARGUMENTS(dst, symbol, count, offset, kind, stream), [&] {
-    check_side(kind, cudaMemcpyDeviceToHost);
+    require_side(kind, cudaMemcpyDeviceToHost);
     copy_async(dst, part(symbol, count, offset), count, kind, stream);
   });
 }

@@ -4,7 +4,7 @@
 
 namespace runtime {
 
-static void check_kind(cudaMemcpyKind kind) {
+static void require_kind(cudaMemcpyKind kind) {
   require(kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault,
           "kind is none of cudaMemcpyHostToHost to cudaMemcpyDefault, 0 to 4", cudaErrorInvalidMemcpyDirection);
 }
@@ -12,7 +12,7 @@ static void check_kind(cudaMemcpyKind kind) {
 // The kind says which sides are memory of a GPU, and the driver checks that they are.
 void copy_async(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
   if (!size) return;  // whatever the kind
-  check_kind(kind);
+  require_kind(kind);
   const CUstream where = at(stream);
   switch (kind) {
     case cudaMemcpyHostToDevice: return must(cuMemcpyHtoDAsync(address(to), from, size, where));
@@ -60,7 +60,7 @@ static void wait_for_memset(const void* pointer) {
 template <class All>
 static All rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                 cudaMemcpyKind kind) {
-  check_kind(kind);
+  require_kind(kind);
   require(width <= to_pitch && width <= from_pitch, "width, in bytes, is more than the pitch of a side",
           cudaErrorInvalidPitchValue);
   All all = {};
@@ -98,7 +98,7 @@ static All boxes(const Given& p, cudaMemcpyKind kind) {
   return all;
 }
 
-void check_side(cudaMemcpyKind kind, cudaMemcpyKind host_side) {
+void require_side(cudaMemcpyKind kind, cudaMemcpyKind host_side) {
   require(kind == host_side || kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault,
           "kind does not fit: the symbol is on the GPU", cudaErrorInvalidMemcpyDirection);
 }
@@ -172,7 +172,7 @@ cudaPointerAttributes describe(const void* pointer) {
 }
 
 // Advice and prefetches change nothing that a program could see here.
-void check_managed(const void* pointer, size_t count) {
+void require_managed(const void* pointer, size_t count) {
   require(count && pointer_attribute<unsigned>(CU_POINTER_ATTRIBUTE_IS_MANAGED, pointer, 0) & 1,
           "count is 0, or devPtr is not managed memory: only that of cudaMallocManaged can be advised or prefetched");
 }
@@ -250,13 +250,13 @@ STREAM_CALL(cudaMemPrefetchAsync, _ptsz,
             (devPtr, count, location, flags, stream)) {
   return call(ARGUMENTS(devPtr, count, location, flags, stream), [&] {
     require(!flags, "flags must be 0");
-    check_managed(devPtr, count);
+    require_managed(devPtr, count);
     must(cuMemPrefetchAsync(address(devPtr), count, as_driver(location), flags, at(stream)));
   });
 }
 cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice, cudaMemLocation location) {
   return call(ARGUMENTS(devPtr, count, advice, location), [&] {
-    check_managed(devPtr, count);
+    require_managed(devPtr, count);
     must(cuMemAdvise(address(devPtr), count, CUmem_advise(advice), as_driver(location)));
   });
 }
@@ -264,13 +264,13 @@ cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise adv
 STREAM_CALL(cudaMemPrefetchAsync, _ptsz, (const void* devPtr, size_t count, int dstDevice, cudaStream_t stream),
             (devPtr, count, dstDevice, stream)) {
   return call(ARGUMENTS(devPtr, count, dstDevice, stream), [&] {
-    check_managed(devPtr, count);
+    require_managed(devPtr, count);
     must(cuMemPrefetchAsync_v2(address(devPtr), count, location_of(dstDevice), 0, at(stream)));
   });
 }
 cudaError_t cudaMemAdvise(const void* devPtr, size_t count, cudaMemoryAdvise advice, int device) {
   return call(ARGUMENTS(devPtr, count, advice, device), [&] {
-    check_managed(devPtr, count);
+    require_managed(devPtr, count);
     must(cuMemAdvise_v2(address(devPtr), count, CUmem_advise(advice), location_of(device)));
   });
 }

@@ -100,7 +100,7 @@ void copy_async(void* to, const void* from, size_t size, cudaMemcpyKind kind, cu
 CUDA_MEMCPY3D as_driver(const cudaMemcpy3DParms&);  // throws Failed
 
 // Copies to and from symbols are copies whose kind names one of the two sides only. Throws Failed.
-void check_side(cudaMemcpyKind kind, cudaMemcpyKind host_side);
+void require_side(cudaMemcpyKind kind, cudaMemcpyKind host_side);
 
 // The kernel that a host function stands for, and the other way round; the address of a part of a variable.
 CUkernel kernel_of(const void* function);
