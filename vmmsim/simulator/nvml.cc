@@ -136,9 +136,9 @@ Fabric fabric() {
 // --- Its life, and the machine ---------------------------------------------------------------------------------------
 
 NVML nvmlInit_v2() {
-  if (memory::why_no_machine().empty()) return ++initialized, success;
+  if (memory::reason_without_machine().empty()) return ++initialized, success;
   static std::atomic<bool> is_told = false;
-  if (!is_told.exchange(true)) log_line("%s", memory::why_no_machine().c_str());
+  if (!is_told.exchange(true)) log_line("%s", memory::reason_without_machine().c_str());
   return driver_not_loaded;
 }
 NVML nvmlInit() { return nvmlInit_v2(); }

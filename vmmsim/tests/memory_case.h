@@ -39,8 +39,8 @@ void expect_refusal(int line, CUresult error, const char* word, const std::funct
   try {
     call();
   } catch (const Refused& refused) {
-    if (refused.error == error && refused.why.find(word) != refused.why.npos) return;
-    got = std::to_string(refused.error) + ", " + refused.why;
+    if (refused.error == error && refused.reason.find(word) != refused.reason.npos) return;
+    got = std::to_string(refused.error) + ", " + refused.reason;
   }
   std::fprintf(stderr, "%s:%d: expected refusal %d with \"%s\", got %s\n", __FILE__, line, error, word, got.c_str());
   std::abort();
@@ -181,7 +181,7 @@ int run_cases(int argc, char** argv) {
     if (*value) setenv("VMMSIM", value, 1);
     else unsetenv("VMMSIM");
     const pid_t child = fork();
-    if (child == 0) _exit(why_no_machine().empty() || machine().gpus);
+    if (child == 0) _exit(reason_without_machine().empty() || machine().gpus);
     failures += wait_for(child) != 0;
   }
   std::printf(failures ? "%d failed\n" : "OK\n", failures);

@@ -132,8 +132,8 @@ std::vector<Member> everything() {
           {"memories", Json{trace::list(memories)}}};
 }
 
-std::string answer(int error, const std::string& why, Answer value) {
-  std::vector<Member> members = {{"error", error}, {"why", why}};
+std::string answer(int error, const std::string& reason, Answer value) {
+  std::vector<Member> members = {{"error", error}, {"why", reason}};
   if (value) members.emplace_back("value", hexadecimal(*value));
   for (const Member& each : everything()) members.push_back(each);
   return trace::object(members);
@@ -152,7 +152,7 @@ std::string answer_to(const std::string& line) {
     try {
       return answer(0, "", each.call(given));
     } catch (const memory::Refused& refused) {
-      return answer(refused.error, refused.why, {});
+      return answer(refused.error, refused.reason, {});
     }
   }
   return answer(-1, "no such call, or not with " + std::to_string(given.size()) + " arguments", {});
@@ -162,13 +162,13 @@ std::string answer_to(const std::string& line) {
 
 // Begins the machine, once: GPUs as an H200. Null: all is well, or why not.
 extern "C" [[gnu::used]] const char* begin(int gpus) {
-  static std::string why;
+  static std::string reason;
   memory::Machine machine;
   machine.gpus = gpus;
   machine.memory = uint64_t(140) << 30;
   setenv("VMMSIM", memory::create_machine(machine, {}, "").c_str(), 1);
-  why = memory::why_no_machine();
-  return why.empty() ? nullptr : why.c_str();
+  reason = memory::reason_without_machine();
+  return reason.empty() ? nullptr : reason.c_str();
 }
 
 // Makes a call: its name, and numbers with blanks between. The answer is JSON, and good until the next call.

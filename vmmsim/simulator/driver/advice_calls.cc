@@ -35,7 +35,7 @@ template <class Work>
 void for_each_in(uint64_t address, size_t size, Work work) REQUIRES(state().lock) {
   Advices& all = advices();
   for (const uint64_t at : {address, address + size}) all.try_emplace(at, std::prev(all.upper_bound(at))->second);
-  for (auto each = all.find(address); each->first < address + size; ++each) work(each->second);
+  for (auto entry = all.find(address); entry->first < address + size; ++entry) work(entry->second);
 }
 
 bool is_managed(uint64_t address, size_t size) {
@@ -85,23 +85,23 @@ bool is_same(const CUmemLocation& a, const CUmemLocation& b) { return a.type == 
 Advice common(uint64_t address, size_t size) {
   const MutexLock held(state().lock);
   std::vector<Advice> all;
-  for_each_in(address, size, [&](const Advice& each) { all.push_back(each); });
+  for_each_in(address, size, [&](const Advice& part) { all.push_back(part); });
   Advice result = all.front();
-  for (const Advice& each : all) {
-    result.is_read_mostly &= each.is_read_mostly;
-    if (!is_same(result.preferred, each.preferred)) result.preferred = nowhere;
-    if (!is_same(result.prefetched, each.prefetched)) result.prefetched = nowhere;
-    std::erase_if(result.accessed_by, [&](unsigned device) { return !each.accessed_by.contains(device); });
+  for (const Advice& part : all) {
+    result.is_read_mostly &= part.is_read_mostly;
+    if (!is_same(result.preferred, part.preferred)) result.preferred = nowhere;
+    if (!is_same(result.prefetched, part.prefetched)) result.prefetched = nowhere;
+    std::erase_if(result.accessed_by, [&](unsigned device) { return !part.accessed_by.contains(device); });
   }
   return result;
 }
 
-void give(const Advice& advice, CUmem_range_attribute what, int* to, size_t bytes) {
+void give(const Advice& advice, CUmem_range_attribute attribute, int* to, size_t bytes) {
   require_non_null(to, "data");
-  const bool is_list = what == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY;
+  const bool is_list = attribute == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY;
   require(is_list ? bytes && bytes % sizeof *to == 0 : bytes == sizeof *to,
           "dataSize is 4 bytes, or for ACCESSED_BY a multiple of that");
-  switch (what) {
+  switch (attribute) {
     case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY: *to = advice.is_read_mostly; return;
     case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION: *to = device_of(advice.preferred); return;
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION: *to = device_of(advice.prefetched); return;
@@ -127,16 +127,16 @@ void advise(uint64_t address, size_t size, CUmem_advise advice, CUmemLocation lo
   refuse_if_unsafe_in_capture();
   require_managed(address, size);
   const MutexLock held(state().lock);
-  for_each_in(address, size, [&](Advice& each) {
+  for_each_in(address, size, [&](Advice& part) {
     switch (advice) {
-      case CU_MEM_ADVISE_SET_READ_MOSTLY: each.is_read_mostly = true; break;
-      case CU_MEM_ADVISE_UNSET_READ_MOSTLY: each.is_read_mostly = false; break;
+      case CU_MEM_ADVISE_SET_READ_MOSTLY: part.is_read_mostly = true; break;
+      case CU_MEM_ADVISE_UNSET_READ_MOSTLY: part.is_read_mostly = false; break;
       case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
-        each.preferred = is_gpu(location) ? location : driver::location(CU_MEM_LOCATION_TYPE_HOST, CU_DEVICE_CPU);
+        part.preferred = is_gpu(location) ? location : driver::location(CU_MEM_LOCATION_TYPE_HOST, CU_DEVICE_CPU);
         break;
-      case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION: each.preferred = nowhere; break;
-      case CU_MEM_ADVISE_SET_ACCESSED_BY: each.accessed_by.insert(unsigned(device_of(location))); break;
-      case CU_MEM_ADVISE_UNSET_ACCESSED_BY: each.accessed_by.erase(unsigned(device_of(location))); break;
+      case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION: part.preferred = nowhere; break;
+      case CU_MEM_ADVISE_SET_ACCESSED_BY: part.accessed_by.insert(unsigned(device_of(location))); break;
+      case CU_MEM_ADVISE_UNSET_ACCESSED_BY: part.accessed_by.erase(unsigned(device_of(location))); break;
     }
   });
 }
@@ -145,7 +145,7 @@ void note_prefetch(uint64_t address, size_t size, CUmemLocation location) {
   require_managed(address, size);
   if (location.type == CU_MEM_LOCATION_TYPE_HOST) location.id = CU_DEVICE_CPU;
   const MutexLock held(state().lock);
-  for_each_in(address, size, [&](Advice& each) { each.prefetched = location; });
+  for_each_in(address, size, [&](Advice& part) { part.prefetched = location; });
 }
 
 #if CUDA_VERSION >= 13000
@@ -185,7 +185,7 @@ void prefetch(const Batch& batch) {
 
 void forget_advice(uint64_t address, size_t size) {
   const MutexLock held(state().lock);
-  for_each_in(address, size, [](Advice& each) { each = {}; });
+  for_each_in(address, size, [](Advice& part) { part = {}; });
 }
 
 }  // namespace driver

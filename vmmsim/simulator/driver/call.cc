@@ -98,8 +98,8 @@ void write_line(trace::Line line) {
   line.callers = from.c_str();
   const int error = the_trace().write(trace::text_of(line));
   if (!error) return;
-  const std::string why = error == EBADF ? "the program has closed its file" : std::strerror(error);
-  log("cannot write the trace: " + why + ": it ends here, and the program goes on");
+  const std::string reason = error == EBADF ? "the program has closed its file" : std::strerror(error);
+  log("cannot write the trace: " + reason + ": it ends here, and the program goes on");
 }
 
 // Of processes that ended without a word. Perhaps in a handler of a signal.
@@ -127,12 +127,12 @@ void trace_gone() {
 // What a kernel or copy did wrong, as JSON; `where` is empty of a copy.
 std::string fault_as_json() {
   const MutexLock held(state().lock);
-  const std::string &where = state().fault_where, &why = state().fault_why;
+  const std::string &where = state().fault_where, &reason = state().fault_reason;
   const size_t begin = where.empty() ? 0 : where.size() + 2;  // of what follows ": "
   const auto& address = state().fault_address;
   const trace::Member at =
       address ? trace::Member("address", hexadecimal(*address)) : trace::Member("address", nullptr);
-  return trace::object({{"where", where}, at, {"why", why.substr(begin)}, {"launch", state().fault_launch}});
+  return trace::object({{"where", where}, at, {"why", reason.substr(begin)}, {"launch", state().fault_launch}});
 }
 
 void write_call(const CallContext& context, const char* result, const std::string& explanation) {
@@ -159,7 +159,7 @@ void write_call(const CallContext& context, const char* result, const std::strin
 
 struct Answer {
   int result;
-  std::string why;
+  std::string reason;
 };
 
 // A gate that is closed to a call answers it, and its work is not done. The first that is counts.
@@ -186,11 +186,11 @@ std::optional<Answer> after_a_fault(const CallContext& context) {
   return Answer{fault(), ""};
 }
 
-const char* why_not_initialized() { return state().initialized_in ? forked : "cuInit has not been called"; }
+const char* reason_not_initialized() { return state().initialized_in ? forked : "cuInit has not been called"; }
 
 std::optional<Answer> without_init(const CallContext& context) {
   if (state().initialized_in == getpid() || context.flags & before_init) return std::nullopt;
-  return Answer{CUDA_ERROR_NOT_INITIALIZED, why_not_initialized()};
+  return Answer{CUDA_ERROR_NOT_INITIALIZED, reason_not_initialized()};
 }
 
 constexpr Gate gates[] = {injected_failure, after_shutdown, within_host_function, after_a_fault, without_init};
@@ -214,10 +214,10 @@ int do_work(CallContext& context, const std::function<int()>& work) {
   try {
     return work();
   } catch (const memory::Refused& refused) {
-    context.why = refused.why;
+    context.reason = refused.reason;
     return refused.error;
   } catch (const std::bad_alloc&) {
-    context.why = "this process has no memory or no addresses left: look at ulimit -v";
+    context.reason = "this process has no memory or no addresses left: look at ulimit -v";
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
 }
@@ -231,22 +231,22 @@ void pass(CallContext& context, const std::function<int()>& work) {
     answer = {CUDA_ERROR_DEINITIALIZED, too_late};  // whatever was gone
   if (!answer) return;
   context.result = answer->result;
-  context.why = answer->why;
+  context.reason = answer->reason;
 }
 
-std::string why_fault() {
+std::string reason_of_fault() {
   if (reports().fault.exchange(true))
     return "a kernel or copy went wrong before, and until the process ends kernels, copies and calls like this one "
            "fail";
   const MutexLock held(state().lock);
-  return state().fault_why;
+  return state().fault_reason;
 }
 
 // What --explain says; "" where there is nothing to say.
 std::string explanation_of(const CallContext& context, const char* error) {
   if (!context.result || context.result == CUDA_ERROR_NOT_READY) return "";
-  const std::string why = context.result == fault() ? why_fault() : context.why;
-  return format_call(context.call) + " answers " + error + (why.empty() ? "" : ": " + why);
+  const std::string reason = context.result == fault() ? reason_of_fault() : context.reason;
+  return format_call(context.call) + " answers " + error + (reason.empty() ? "" : ": " + reason);
 }
 
 // What each call would say again is said no more: after a fault, and to a library that asks for calls which the driver
@@ -290,8 +290,8 @@ std::string file_of(const void* address) {
   return dladdr(address, &file) && file.dli_fname ? file.dli_fname : "a library";
 }
 
-void cannot_run(const void* address, const std::string& why) {
-  log_once(why);
+void cannot_run(const void* address, const std::string& reason) {
+  log_once(reason);
   Dl_info file = {}, program = {};
   dladdr(address, &file);
   dladdr(reinterpret_cast<const void*>(getauxval(AT_PHDR)), &program);
@@ -385,7 +385,7 @@ void watch_process() {
   static constexpr Watcher ours = {trace_close, trace_closed, trace_refused_close, trace_sleep,
                                    trace_send,  trace_reaped, trace_exit};
   const auto watch = reinterpret_cast<WatchFunction*>(dlsym(RTLD_DEFAULT, watch_function));
-  if (memory::options().trace) memory::come();
+  if (memory::options().trace) memory::register_presence();
   if (watch && memory::options().trace) watch(&ours);
   if (!watch && (memory::options().adversarial_timing || memory::options().trace))
     log_once(
@@ -397,7 +397,7 @@ void refuse_if_forked() {
 }
 
 void require_initialized() {
-  if (state().initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, why_not_initialized());
+  if (state().initialized_in != getpid()) refuse(CUDA_ERROR_NOT_INITIALIZED, reason_not_initialized());
 }
 
 void set_initialized() {

@@ -58,7 +58,7 @@ template <class Work> int result_of(const Work& work) {
 void log_once(const std::string& text);
 
 // What a GPU could have run and the simulator cannot: logged once; with --unsupported exit it ends the process.
-void log_unsupported(const std::string& what);
+void log_unsupported(const std::string& text);
 
 // Says on stderr, once for each text, what a call cannot do here: "vmmsim: cuFoo is not simulated".
 int not_simulated(const char* name);
@@ -66,7 +66,7 @@ int not_simulated(const char* name);
 // What cannot be simulated in a file, the program or a library of it, that has this address in it. If it is the program
 // the process ends with status 125: of a library it may need something else.
 std::string file_of(const void* address);
-void cannot_run(const void* address, const std::string& why);
+void cannot_run(const void* address, const std::string& reason);
 
 // Those that an executable graph launches, for --trace, which has no lines of their own for them; else none.
 KernelNames kernels_of(CUgraphExec);
@@ -84,6 +84,6 @@ void trace_unordered_read(const gpu::Kernel&, int device, const std::string& lau
 void watch_process();
 
 // Says why the call in progress is going to be refused, for --explain.
-void explain(const std::string& why);
+void explain(const std::string& reason);
 
 }  // namespace driver

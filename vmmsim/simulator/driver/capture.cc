@@ -24,9 +24,9 @@ static std::vector<CUgraphEdgeData> early_edges(const Work& work, const std::vec
 const char legacy_is_blocked[] =
     "stream 0 waits for all streams that were made without CU_STREAM_NON_BLOCKING, and one of these captures";
 
-void refuse_and_end(Capture& capture, CUresult error, const std::string& why) {
+void refuse_and_end(Capture& capture, CUresult error, const std::string& reason) {
   if (capture.invalid.empty()) capture.invalid = memory::current_call();
-  refuse(error, why);
+  refuse(error, reason);
 }
 
 void require_valid(const Capture& capture) {
@@ -83,9 +83,9 @@ bool capture_record(CUstream_st& stream, CUevent_st& event) {
 void require_open_capture(CUstream_st& stream, const CUevent_st& event) {
   const MutexLock held(graphs().lock);
   if (!event.capture || (!event.capture->has_ended && event.capture->invalid.empty())) return;
-  const char* const why = event.capture->has_ended ? of_an_ended_capture : of_an_invalid_capture;
-  if (stream.capture) refuse_and_end(*stream.capture, CUDA_ERROR_INVALID_VALUE, why);
-  refuse(why);
+  const char* const reason = event.capture->has_ended ? of_an_ended_capture : of_an_invalid_capture;
+  if (stream.capture) refuse_and_end(*stream.capture, CUDA_ERROR_INVALID_VALUE, reason);
+  refuse(reason);
 }
 
 bool capture_wait(CUstream_st& stream, const CUevent_st& event) {
@@ -103,9 +103,9 @@ bool capture_wait(CUstream_st& stream, const CUevent_st& event) {
   }
   if (stream.is_legacy) refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, legacy_is_blocked);
   if (stream.capture && stream.capture != capture) {
-    const char* const why = "the event is of another capture than the stream: two captures do not become one";
+    const char* const reason = "the event is of another capture than the stream: two captures do not become one";
     stream.capture->invalid = memory::current_call();
-    refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_MERGE, why);
+    refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_MERGE, reason);
   }
   if (!stream.capture) {
     capture->streams.push_back(stream.shared_from_this());
@@ -131,7 +131,7 @@ void leave_capture(CUstream_st& stream) {
   capture->left_behind.insert(capture->left_behind.end(), stream.captured.begin(), stream.captured.end());
   stream.capture = nullptr;
   stream.captured.clear();
-  std::erase_if(capture->streams, [&](const auto& each) { return each.get() == &stream; });
+  std::erase_if(capture->streams, [&](const auto& member) { return member.get() == &stream; });
 }
 
 // --- Calls that must not be made meanwhile ---------------------------------------------------------------------------
@@ -151,9 +151,9 @@ void require_not_capturing(const CUevent_st& event, bool ends_capture) {
   if (!event.capture) return;
   if (event.capture->has_ended) refuse(of_an_ended_capture);
   if (!event.capture->invalid.empty()) refuse(of_an_invalid_capture);
-  const char* const why = "the event was last recorded in a stream that captures: it stands for nodes of a graph";
-  if (ends_capture) refuse_and_end(*event.capture, CUDA_ERROR_CAPTURED_EVENT, why);
-  refuse(CUDA_ERROR_CAPTURED_EVENT, why);
+  const char* const reason = "the event was last recorded in a stream that captures: it stands for nodes of a graph";
+  if (ends_capture) refuse_and_end(*event.capture, CUDA_ERROR_CAPTURED_EVENT, reason);
+  refuse(CUDA_ERROR_CAPTURED_EVENT, reason);
 }
 
 void require_not_capturing(CUcontext context) {

@@ -29,7 +29,7 @@ struct Capture {
   bool has_ended = false;
 };
 
-[[noreturn]] void refuse_and_end(Capture&, CUresult error, const std::string& why) REQUIRES(graphs().lock);
+[[noreturn]] void refuse_and_end(Capture&, CUresult error, const std::string& reason) REQUIRES(graphs().lock);
 void require_valid(const Capture&) REQUIRES(graphs().lock);
 // A capture whose streams the legacy stream minds, null for none.
 Capture* minded_by_legacy(CUcontext) REQUIRES(graphs().lock);

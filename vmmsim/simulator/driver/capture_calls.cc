@@ -24,10 +24,10 @@ void append_new(std::vector<CUgraphNode>& to, std::span<const CUgraphNode> nodes
     if (std::find(to.begin(), to.end(), node) == to.end()) to.push_back(node);
 }
 
-void begin_capture(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::span<const CUgraphNode> dependencies,
-                   const CUgraphEdgeData* edges = nullptr) {
+void begin_capture(CUstream stream_handle, CUstreamCaptureMode mode, CUgraph into,
+                   std::span<const CUgraphNode> dependencies, const CUgraphEdgeData* edges = nullptr) {
   require(mode >= CU_STREAM_CAPTURE_MODE_GLOBAL && mode <= CU_STREAM_CAPTURE_MODE_RELAXED, "there is no such mode");
-  CUstream_st& stream = named_stream(where);
+  CUstream_st& stream = named_stream(stream_handle);
   require(!stream.is_legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
           "stream 0 is not captured: make a stream, or take CU_STREAM_PER_THREAD");
   const MutexLock held(graphs().lock);
@@ -52,8 +52,8 @@ void begin_capture(CUstream where, CUstreamCaptureMode mode, CUgraph into, std::
 }
 
 // The graph; null if nobody wants it.
-CUgraph take_graph(CUstream where, bool is_wanted) {
-  CUstream_st& stream = named_stream(where);
+CUgraph take_graph(CUstream stream_handle, bool is_wanted) {
+  CUstream_st& stream = named_stream(stream_handle);
   std::unique_ptr<CUgraph_st> unwanted;  // its user objects end when nothing is locked
   const MutexLock held(graphs().lock);
   const auto capture = stream.capture;
@@ -96,9 +96,9 @@ struct Info {
   const CUgraphEdgeData** edges;
   size_t* count;
 };
-void give_info(CUstream where, const Info& to) {
+void give_info(CUstream stream_handle, const Info& to) {
   require_non_null(to.status, "captureStatus_out");
-  CUstream_st& stream = driver::find_stream(where);
+  CUstream_st& stream = driver::find_stream(stream_handle);
   const MutexLock held(graphs().lock);
   *to.status = status_of(stream);
   if (*to.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return;
@@ -110,8 +110,9 @@ void give_info(CUstream where, const Info& to) {
   if (to.count) *to.count = stream.captured.size();
 }
 
-void update(CUstream where, const CUgraphNode* nodes, const CUgraphEdgeData* edges, size_t count, unsigned flags) {
-  CUstream_st& stream = named_stream(where);
+void update(CUstream stream_handle, const CUgraphNode* nodes, const CUgraphEdgeData* edges, size_t count,
+            unsigned flags) {
+  CUstream_st& stream = named_stream(stream_handle);
   const MutexLock held(graphs().lock);
   require(stream.capture != nullptr, CUDA_ERROR_ILLEGAL_STATE, "the stream does not capture");
   require_valid(*stream.capture);

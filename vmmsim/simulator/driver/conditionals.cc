@@ -10,8 +10,8 @@ namespace driver {
 namespace {
 
 std::shared_ptr<GraphCondition> find_condition(CUgraphConditionalHandle handle) REQUIRES(graphs().lock) {
-  for (const CUgraph each : graphs().all)
-    for (const auto& condition : each->conditions)
+  for (const CUgraph graph : graphs().all)
+    for (const auto& condition : graph->conditions)
       if (condition->value->handle == handle) return condition;
   refuse("this is no handle: cuGraphConditionalHandleCreate makes one");
 }

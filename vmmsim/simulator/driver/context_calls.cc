@@ -114,55 +114,55 @@ CUcontext pop() {
   return context;
 }
 
-size_t& limit(CUcontext context, CUlimit what) REQUIRES(state().lock) {
-  require(what >= 0 && what < CU_LIMIT_MAX, "there is no such limit");
-  require(context->limits.contains(what), CUDA_ERROR_UNSUPPORTED_LIMIT, "this GPU has no such limit");
-  return context->limits[what];
+size_t& limit_of(CUcontext context, CUlimit limit) REQUIRES(state().lock) {
+  require(limit >= 0 && limit < CU_LIMIT_MAX, "there is no such limit");
+  require(context->limits.contains(limit), CUDA_ERROR_UNSUPPORTED_LIMIT, "this GPU has no such limit");
+  return context->limits[limit];
 }
 
-void set_limit(CUlimit what, size_t value) {
+void set_limit(CUlimit limit, size_t value) {
   refuse_if_unsafe_in_capture();
   const CUcontext context = current();
   {
     const MutexLock held(state().lock);
-    limit(context, what);
+    limit_of(context, limit);
   }
-  require(what < 7, CUDA_ERROR_NOT_PERMITTED, "this limit is only queried");
-  require(what != CU_LIMIT_STACK_SIZE || value <= 511 << 10, "a stack has 511 KiB at most");
-  if (what == CU_LIMIT_PERSISTING_L2_CACHE_SIZE) {
+  require(limit < 7, CUDA_ERROR_NOT_PERMITTED, "this limit is only queried");
+  require(limit != CU_LIMIT_STACK_SIZE || value <= 511 << 10, "a stack has 511 KiB at most");
+  if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE) {
     constexpr size_t unit = 3932160, most = 10 * unit;  // of an H200's second-level cache, which has 16
     require(value <= most, "of the second-level cache 37.5 MiB at most can be set aside");
     value = (value + unit - 1) / unit * unit;
   }
-  if (what == CU_LIMIT_MALLOC_HEAP_SIZE) {
+  if (limit == CU_LIMIT_MALLOC_HEAP_SIZE) {
     value = memory::round_up(std::max<size_t>(value, 4 << 20), 64 << 10);
     require(heap_of(*context)->resize(value),
             "kernels have allocated from the heap: set its size before the first of them");
   }
   const MutexLock held(state().lock);
-  limit(context, what) = value;
+  limit_of(context, limit) = value;
 }
 
 void set_peer(CUcontext peer, bool enable) {
-  const CUcontext mine = current();
+  const CUcontext own = current();
   checked(peer);
-  require(enable || mine->device != peer->device, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
+  require(enable || own->device != peer->device, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
           "device and peer are the same GPU");
-  require(mine->device != peer->device && memory::machine().reaches(mine->device, peer->device),
+  require(own->device != peer->device && memory::machine().reaches(own->device, peer->device),
           CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
   const MutexLock held(state().lock);
-  const bool is_enabled = state().peers.contains({mine, peer});
+  const bool is_enabled = state().peers.contains({own, peer});
   require(!enable || !is_enabled, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "it has been enabled before");
   require(enable || is_enabled, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "it has not been enabled");
   // Memory knows GPUs only: one reaches another while any context may.
-  const bool is_for_others = std::ranges::any_of(state().peers, [&](const auto& each) {
-    const auto& [from, to] = each;
-    return std::pair(from, to) != std::pair(mine, peer) && from->device == mine->device && to->device == peer->device;
+  const bool is_for_others = std::ranges::any_of(state().peers, [&](const auto& enabled) {
+    const auto& [from, to] = enabled;
+    return std::pair(from, to) != std::pair(own, peer) && from->device == own->device && to->device == peer->device;
   });
-  if (!is_for_others && enable) memory::enable_peer(mine->device, peer->device);
-  if (!is_for_others && !enable) memory::disable_peer(mine->device, peer->device);
-  if (enable) state().peers.insert({mine, peer});
-  else state().peers.erase({mine, peer});
+  if (!is_for_others && enable) memory::enable_peer(own->device, peer->device);
+  if (!is_for_others && !enable) memory::disable_peer(own->device, peer->device);
+  if (enable) state().peers.insert({own, peer});
+  else state().peers.erase({own, peer});
 }
 
 }  // namespace
@@ -265,15 +265,15 @@ CUresult cuCtxSynchronize(void) {
 EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx) {
   return call(ARGUMENTS(ctx), [&] { wait_for_all(ctx ? checked(ctx) : current()); });
 }
-CUresult cuCtxSetLimit(CUlimit what, size_t value) {
-  return call(ARGUMENTS(what, value), [&] { set_limit(what, value); });
+CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+  return call(ARGUMENTS(limit, value), [&] { set_limit(limit, value); });
 }
-CUresult cuCtxGetLimit(size_t* pvalue, CUlimit what) {
-  return call(ARGUMENTS(pvalue, what), [&] {
+CUresult cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
+  return call(ARGUMENTS(pvalue, limit), [&] {
     require_non_null(pvalue, "pvalue");
     const CUcontext context = current();
     const MutexLock held(state().lock);
-    *pvalue = limit(context, what);
+    *pvalue = limit_of(context, limit);
   });
 }
 CUresult cuCtxGetCacheConfig(CUfunc_cache* pconfig) {

@@ -193,9 +193,9 @@ void stage(const CheckedCopy& made, const Area& to, const Area& from) {
 }
 
 // Puts a copy into a stream. Waits for it if host memory that the driver does not know takes part, or if `waits`.
-void copy(const Area& to, const Area& from, CUstream where, int sides, bool waits, CUcontext to_context = nullptr,
-          CUcontext from_context = nullptr) {
-  CUstream_st& stream = driver::stream(where);
+void copy(const Area& to, const Area& from, CUstream stream_handle, int sides, bool waits,
+          CUcontext to_context = nullptr, CUcontext from_context = nullptr) {
+  CUstream_st& stream = driver::stream(stream_handle);
   const CheckedCopy made = checked_copy(to, from, sides,
                                         {stream.context, to_context ? checked(to_context) : stream.context,
                                          from_context ? checked(from_context) : stream.context});
@@ -223,8 +223,8 @@ struct BatchedCopy {
 // Of memory that the driver does not know, 64 KiB or less are taken at once; what is larger is read when the stream
 // gets there, whatever srcAccessOrder promises, and the call waits for it only where it is to be read in the order of
 // the stream. Of memory that the driver knows, a source that is to be read during the call lets the call wait.
-void copy_batch(const std::vector<BatchedCopy>& all, CUstream where) {
-  CUstream_st& stream = driver::stream(where);
+void copy_batch(const std::vector<BatchedCopy>& all, CUstream stream_handle) {
+  CUstream_st& stream = driver::stream(stream_handle);
   require(!stream.is_legacy, "hStream is the legacy stream: give one of your own, or CU_STREAM_PER_THREAD");
   require(!is_capturing(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
           "a batch of copies cannot be captured: make the copies one by one");
@@ -284,9 +284,10 @@ std::vector<BatchedCopy> batch_of(const CUDA_MEMCPY3D_BATCH_OP* list, size_t cou
   require(count, "numOps is 0");
   require_non_null(list, "opList");
   std::vector<BatchedCopy> all;
-  for (const CUDA_MEMCPY3D_BATCH_OP& each : std::span(list, count)) {
-    require(each.extent.width && each.extent.height && each.extent.depth, "an extent has a 0");
-    all.push_back({side(each.dst, each.extent), side(each.src, each.extent), each.srcAccessOrder, each.flags});
+  for (const CUDA_MEMCPY3D_BATCH_OP& operation : std::span(list, count)) {
+    require(operation.extent.width && operation.extent.height && operation.extent.depth, "an extent has a 0");
+    all.push_back({side(operation.dst, operation.extent), side(operation.src, operation.extent),
+                   operation.srcAccessOrder, operation.flags});
   }
   return all;
 }
@@ -307,13 +308,13 @@ template <class All> int sides_of(const All& c) {
          (c.srcMemoryType == CU_MEMORYTYPE_DEVICE ? from_device : 0);
 }
 
-void copy_2d(const CUDA_MEMCPY2D* what, CUstream where, bool waits) {
-  require_non_null(what, "pCopy");
-  const CUDA_MEMCPY2D& c = *what;
+void copy_2d(const CUDA_MEMCPY2D* given, CUstream stream_handle, bool waits) {
+  require_non_null(given, "pCopy");
+  const CUDA_MEMCPY2D& c = *given;
   if (!c.WidthInBytes || !c.Height) return;
   const Area to = side(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstXInBytes, c.dstY, c);
   const Area from = side(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcXInBytes, c.srcY, c);
-  copy(to, from, where, sides_of(c), waits);
+  copy(to, from, stream_handle, sides_of(c), waits);
 }
 
 // The layers of a side, which have so many rows, from layer z on.
@@ -334,11 +335,11 @@ template <class All> Areas areas_of(const All& c) {
   return {layers(to, c.dstHeight, c.dstY, c.dstZ, c.Depth), layers(from, c.srcHeight, c.srcY, c.srcZ, c.Depth)};
 }
 
-void copy_3d(const CUDA_MEMCPY3D* what, CUstream where, bool waits) {
-  require_non_null(what, "pCopy");
-  if (!what->WidthInBytes || !what->Height || !what->Depth) return;
-  const Areas areas = areas_of(*what);
-  copy(areas.to, areas.from, where, sides_of(*what), waits);
+void copy_3d(const CUDA_MEMCPY3D* given, CUstream stream_handle, bool waits) {
+  require_non_null(given, "pCopy");
+  if (!given->WidthInBytes || !given->Height || !given->Depth) return;
+  const Areas areas = areas_of(*given);
+  copy(areas.to, areas.from, stream_handle, sides_of(*given), waits);
 }
 
 void log_host_memory(CUdeviceptr to, CUdeviceptr from) {
@@ -350,14 +351,15 @@ void log_host_memory(CUdeviceptr to, CUdeviceptr from) {
 
 // Between two GPUs: in order with what stream 0 of each has, before and after it.
 void copy_peer(const Areas& areas, int sides, CUcontext to_context, CUcontext from_context) {
-  CUstream_st& mine = stream(nullptr);
+  CUstream_st& own_stream = stream(nullptr);
   log_host_memory(areas.to.address, areas.from.address);
-  const std::array others = {to_context, from_context};
-  for (const CUcontext other : others)
-    if (other && checked(other) != mine.context) enqueue(mine, nullptr, enqueue(other->legacy, nullptr));
+  const std::array contexts = {to_context, from_context};
+  for (const CUcontext context : contexts)
+    if (context && checked(context) != own_stream.context)
+      enqueue(own_stream, nullptr, enqueue(context->legacy, nullptr));
   copy(areas.to, areas.from, nullptr, sides, true, to_context, from_context);
-  for (const CUcontext other : others)
-    if (other && other != mine.context) enqueue(other->legacy, nullptr, enqueue(mine, nullptr));
+  for (const CUcontext context : contexts)
+    if (context && context != own_stream.context) enqueue(context->legacy, nullptr, enqueue(own_stream, nullptr));
 }
 
 void fill(const memory::Piece& piece, unsigned value, unsigned element) {
@@ -369,14 +371,14 @@ void fill(const memory::Piece& piece, unsigned value, unsigned element) {
   });
 }
 
-void set(const CUDA_MEMSET_NODE_PARAMS_v2& what, CUstream where, bool waits) {
-  CUDA_MEMSET_NODE_PARAMS_v2 all = what;
-  CUstream_st& stream = driver::stream(where);
+void set(const CUDA_MEMSET_NODE_PARAMS_v2& given, CUstream stream_handle, bool waits) {
+  CUDA_MEMSET_NODE_PARAMS_v2 all = given;
+  CUstream_st& stream = driver::stream(stream_handle);
   all.ctx = stream.context;
   const SharedWork work = memset_work(all, is_capturing(stream));
   const Operation op = work ? submit(stream, work) : nullptr;
   if (!op || !waits) return;
-  const auto range = memory::find(what.dst);
+  const auto range = memory::find(given.dst);
   if (range && host_reads(*range)) wait_for(op);  // such a memset is synchronous
 }
 

@@ -50,9 +50,9 @@ int last_attribute() {
 }
 
 // What came after 13.0, from the headers.
-int later_attribute(int what) {
+int later_attribute(int attribute) {
   constexpr int locality_domains = 149, largest_tensor = 160;
-  switch (what) {
+  switch (attribute) {
     case locality_domains: return 1;
     case largest_tensor: return std::numeric_limits<int>::max();  // there is no other class
     default: return 0;                                            // none of it is simulated
@@ -77,9 +77,9 @@ constexpr int h200[] = {
 };
 
 // An attribute of a GPU: an H200's where the machine does not say otherwise, and 0 for what is not simulated.
-int attribute(CUdevice_attribute what, CUdevice device) {
+int attribute(CUdevice_attribute attribute, CUdevice device) {
   const memory::Machine& machine = memory::machine();
-  switch (what) {
+  switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return machine.capability / 10;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return machine.capability % 10;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return machine.multiprocessors;
@@ -99,8 +99,8 @@ int attribute(CUdevice_attribute what, CUdevice device) {
       return machine.vmm && machine.fd_handles ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0;
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH: return 0;
     case CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED: return 0;
-    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS: return machine.rdma ? h200[what] : 0;
-    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING: return machine.rdma ? h200[what] : 0;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS: return machine.rdma ? h200[attribute] : 0;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING: return machine.rdma ? h200[attribute] : 0;
     case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED: return machine.rdma;
     case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: return 0;
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: return machine.vmm;
@@ -111,17 +111,17 @@ int attribute(CUdevice_attribute what, CUdevice device) {
 #endif
     default: break;
   }
-  const bool is_known = what > 0 && what <= last_attribute() && what != 139;
+  const bool is_known = attribute > 0 && attribute <= last_attribute() && attribute != 139;
   require(is_known, "there is no such attribute, or it came with a later driver");
-  return size_t(what) < std::size(h200) ? h200[what] : later_attribute(what);
+  return size_t(attribute) < std::size(h200) ? h200[attribute] : later_attribute(attribute);
 }
 
 bool are_peers(CUdevice a, CUdevice b) { return a != b && memory::machine().reaches(a, b); }
 
-int peer_attribute(CUdevice_P2PAttribute what, CUdevice from, CUdevice to) {
+int peer_attribute(CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to) {
   const memory::Machine& machine = memory::machine();
   const bool reaches = machine.reaches(from, to);
-  switch (what) {
+  switch (attribute) {
     case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK: return 0;
     case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED: return reaches;
     case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED: return reaches && machine.peer_atomics;
@@ -132,10 +132,10 @@ int peer_attribute(CUdevice_P2PAttribute what, CUdevice from, CUdevice to) {
 
 void initialize(unsigned flags) {
   require(!flags, "flags must be 0");
-  if (!memory::why_no_machine().empty()) {
-    log_once(memory::why_no_machine());
+  if (!memory::reason_without_machine().empty()) {
+    log_once(memory::reason_without_machine());
     refuse(memory::lacks_memory_for_machine() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_SYSTEM_NOT_READY,
-           memory::why_no_machine().c_str());
+           memory::reason_without_machine().c_str());
   }
   refuse_if_forked();
   const MutexLock held(state().lock);

@@ -49,16 +49,16 @@ void log_once(const std::string& text) {
   if (logged().texts.insert(text).second) log(text);
 }
 
-void log_unsupported(const std::string& what) {
-  log_once(what);
+void log_unsupported(const std::string& text) {
+  log_once(text);
   if (!memory::options().unsupported_ends) return;
   std::fflush(stdout);
   _exit(125);
 }
 
-void log_crash(const std::string& what) {
+void log_crash(const std::string& text) {
   if (memory::options().explain)
-    log_once(memory::current_call() + ": here an H200's driver (580.159.04) ended the process with SIGSEGV: " + what);
+    log_once(memory::current_call() + ": here an H200's driver (580.159.04) ended the process with SIGSEGV: " + text);
 }
 
 int not_simulated(const char* name) {
@@ -67,8 +67,8 @@ int not_simulated(const char* name) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void explain(const std::string& why) {
-  if (thread().call) thread().call->why = why;
+void explain(const std::string& reason) {
+  if (thread().call) thread().call->reason = reason;
 }
 
 void require_non_null(const void* pointer, const char* name) {
@@ -78,7 +78,7 @@ void require_non_null(const void* pointer, const char* name) {
 void set_fault(const gpu::Fault& fault, const std::string& launch) {
   const MutexLock held(state().lock);
   if (state().fault) return;
-  state().fault_why = fault.why;
+  state().fault_reason = fault.why;
   state().fault_where = fault.where;
   state().fault_launch = launch;
   state().fault_address = fault.address;

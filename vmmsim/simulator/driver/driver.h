@@ -36,15 +36,15 @@ const char* name_of(int error);
 void log(const std::string& text);  // on stderr, in one piece
 
 // For --explain, once for each call: where an H200's driver does not answer but crash.
-void log_crash(const std::string& what);
+void log_crash(const std::string& text);
 
 // Throws Refused{CUDA_ERROR_INVALID_VALUE} if a pointer that a call needs is null.
 void require_non_null(const void* pointer, const char* name);
 // Throws Refused with this error, CUDA_ERROR_INVALID_VALUE if none is named, unless the condition holds.
-inline void require(bool holds, CUresult error, const char* why) {
-  if (!holds) refuse(error, why);
+inline void require(bool holds, CUresult error, const char* reason) {
+  if (!holds) refuse(error, reason);
 }
-inline void require(bool holds, const char* why) { require(holds, CUDA_ERROR_INVALID_VALUE, why); }
+inline void require(bool holds, const char* reason) { require(holds, CUDA_ERROR_INVALID_VALUE, reason); }
 inline void require_flags(bool are_known) { require(are_known, "there are no such flags"); }
 
 // Runs `work` as a call of the program, see call.h.
@@ -83,7 +83,7 @@ struct State {
   std::atomic<CUresult> fault = CUDA_SUCCESS;
 
   Mutex lock;  // of what follows; not held while one waits
-  std::string fault_why GUARDED_BY(lock);
+  std::string fault_reason GUARDED_BY(lock);
   std::string fault_where GUARDED_BY(lock);
   std::string fault_launch GUARDED_BY(lock);
   std::optional<uint64_t> fault_address GUARDED_BY(lock);
@@ -131,8 +131,8 @@ struct CallContext {
   uint64_t nth = 0;                       // of this name in this process
   std::vector<std::string> changes = {};  // that it has made, for --trace
   int result = CUDA_SUCCESS;
-  std::string why = {};  // it is refused
-  bool waits = false;    // so long that the trace has told of it
+  std::string reason = {};  // it is refused
+  bool waits = false;       // so long that the trace has told of it
 };
 
 // Why calls are refused in a host function, and in a callback of a stream. The driver answers those that need no

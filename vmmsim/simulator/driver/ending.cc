@@ -31,10 +31,10 @@ namespace {
 void end_late() {
   const timespec late = {0, 300'000'000};
   syscall(SYS_nanosleep, &late, nullptr);
-  char ours[256] = "", its[256] = "", path[32];
+  char own[256] = "", parent[256] = "", path[32];
   std::snprintf(path, sizeof path, "/proc/%d/exe", getppid());
-  const bool is_forked = readlink("/proc/self/exe", ours, sizeof ours - 1) > 0 &&
-                         readlink(path, its, sizeof its - 1) > 0 && !std::strcmp(ours, its);
+  const bool is_forked = readlink("/proc/self/exe", own, sizeof own - 1) > 0 &&
+                         readlink(path, parent, sizeof parent - 1) > 0 && !std::strcmp(own, parent);
   const int rounds = is_forked ? memory::options().slow_import * 20 : 0;  // of 50 ms
   for (int i = 0; i < rounds && !memory::is_awaited() && memory::is_blocked_on_peer(getppid()) == memory::Waits::no;
        ++i) {
@@ -46,9 +46,9 @@ void end_late() {
 constexpr int most_descriptors = 4096;  // that are looked at when a process ends
 
 bool is_socket_or_pipe(int fd) {
-  struct stat that, ours;
-  return fd > STDERR_FILENO && !fstat(fd, &that) && (S_ISSOCK(that.st_mode) || S_ISFIFO(that.st_mode)) &&
-         (fstat(memory::trace_file(), &ours) || that.st_ino != ours.st_ino);
+  struct stat file, trace;
+  return fd > STDERR_FILENO && !fstat(fd, &file) && (S_ISSOCK(file.st_mode) || S_ISFIFO(file.st_mode)) &&
+         (fstat(memory::trace_file(), &trace) || file.st_ino != trace.st_ino);
 }
 
 // The numbers of a process's descriptors that `is_one`, as a list in JSON; of more than 16 the first.
@@ -91,7 +91,7 @@ void trace_exit(int status) {
                 open);
   const size_t size =
       trace::write_line({.number = next_line(), .call = "exit", .nth = 1, .arguments = arguments}, line, sizeof line);
-  memory::go();
+  memory::unregister_presence();
   the_trace().write({line, size});  // where it fails the process ends all the same
 }
 

@@ -107,14 +107,14 @@ CUresult cuGetExportTable(const void** found, const CUuuid* table) {
   if (table && std::memcmp(table->bytes, of_compilers, sizeof table->bytes) == 0) return CUDA_ERROR_NOT_SUPPORTED;
   const void* const caller = __builtin_return_address(0);
   const std::string file = file_of(caller);
-  std::string why = "cuGetExportTable, which the CUDA runtime inside " + file +
-                    " asks for, is not simulated: " + "do not strip that file, or build it with nvcc -cudart shared";
+  std::string reason = "cuGetExportTable, which the CUDA runtime inside " + file +
+                       " asks for, is not simulated: " + "do not strip that file, or build it with nvcc -cudart shared";
   if (file.find("/libcudart.so.") != file.npos)
-    why =
+    reason =
         file + " is not the simulator's runtime: build what loads it with CUDA " + std::to_string(CUDA_VERSION / 1000);
   if (file.find("/libcupti.so.") != file.npos)
-    why = "CUPTI, by which profilers look on, is not simulated: " + file + " fails, and what loads it does without";
-  cannot_run(caller, why);
+    reason = "CUPTI, by which profilers look on, is not simulated: " + file + " fails, and what loads it does without";
+  cannot_run(caller, reason);
   explain("it is not simulated");
   return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -82,8 +82,8 @@ void destroy_event(CUevent handle) {
   state().events.erase(handle);
 }
 
-void record(CUevent handle, CUstream where, unsigned flags = 0) {
-  CUstream_st& stream = driver::stream(where);
+void record(CUevent handle, CUstream stream_handle, unsigned flags = 0) {
+  CUstream_st& stream = driver::stream(stream_handle);
   const auto event = checked(handle);
   log_if_of_another_gpu(*event);
   require_flags(!(flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL)));
@@ -100,7 +100,7 @@ void record(CUevent handle, CUstream where, unsigned flags = 0) {
 }
 
 float elapsed(CUevent from, CUevent to) {
-  for (const CUevent each : {from, to}) require_not_capturing(event(each), false);
+  for (const CUevent handle : {from, to}) require_not_capturing(event(handle), false);
   require(event(from).context == event(to).context, CUDA_ERROR_INVALID_HANDLE, "the events are of different contexts");
   const bool timed = !((event(from).flags | event(to).flags) & CU_EVENT_DISABLE_TIMING);
   require(timed, CUDA_ERROR_INVALID_HANDLE, "an event was created with CU_EVENT_DISABLE_TIMING");
@@ -110,8 +110,8 @@ float elapsed(CUevent from, CUevent to) {
   return std::chrono::duration<float, std::milli>(last->end - first->end).count();
 }
 
-void let_stream_wait(CUstream where, CUevent handle, unsigned flags) {
-  CUstream_st& stream = driver::stream(where);
+void let_stream_wait(CUstream stream_handle, CUevent handle, unsigned flags) {
+  CUstream_st& stream = driver::stream(stream_handle);
   require_flags(!(flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL)));
   const auto event = checked(handle);
   if (flags & CU_EVENT_WAIT_EXTERNAL) {

@@ -27,8 +27,8 @@ void instantiate(CUgraphExec* to, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* 
   all->hErrNode_out = problem.node;
 }
 
-void upload(CUgraphExec exec, CUstream where) {
-  require_not_capturing(named_stream(where));
+void upload(CUgraphExec exec, CUstream stream_handle) {
+  require_not_capturing(named_stream(stream_handle));
   make_ready(exec);
 }
 

@@ -20,19 +20,19 @@ namespace {
 
 // An order in which each node comes after those that it depends on. Refuses.
 std::vector<size_t> order_of(const Plan& plan, const CUgraph_st& graph, Problem& problem) {
-  std::vector<size_t> order, left;
+  std::vector<size_t> order, unplaced;
   std::vector<std::vector<size_t>> after(plan.nodes.size());
   for (size_t i = 0; i < plan.nodes.size(); ++i) {
-    left.push_back(plan.nodes[i].before.size());
+    unplaced.push_back(plan.nodes[i].before.size());
     for (const size_t before : plan.nodes[i].before) after[before].push_back(i);
-    if (!left[i]) order.push_back(i);
+    if (!unplaced[i]) order.push_back(i);
   }
   for (size_t next = 0; next < order.size(); ++next)
     for (const size_t i : after[order[next]])
-      if (--left[i] == 0) order.push_back(i);
+      if (--unplaced[i] == 0) order.push_back(i);
   if (order.size() == plan.nodes.size()) return order;
-  const auto waiting = std::find_if(left.begin(), left.end(), [](size_t count) { return count > 0; });
-  problem = {CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, graph.nodes[size_t(waiting - left.begin())].get()};
+  const auto waiting = std::find_if(unplaced.begin(), unplaced.end(), [](size_t count) { return count > 0; });
+  problem = {CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, graph.nodes[size_t(waiting - unplaced.begin())].get()};
   refuse("nodes of the graph depend on one another in a circle");
 }
 
@@ -134,11 +134,11 @@ void take_memory_for(const CUgraph_st& graph) {
 
 // Where a second executable graph may not be.
 void require_no_instance(const CUgraph_st& graph) REQUIRES(graphs().lock) {
-  const auto other = instance_of(graph);
-  require(!other || !other->is_alone, CUDA_ERROR_NOT_SUPPORTED,
+  const auto instance = instance_of(graph);
+  require(!instance || !instance->is_alone, CUDA_ERROR_NOT_SUPPORTED,
           "nodes of the graph allocate or free memory, or it was asked for such nodes, and it is instantiated already: "
           "destroy that executable graph first (cuGraphExecDestroy)");
-  require(!other || !has_conditional_nodes(graph), CUDA_ERROR_NOT_SUPPORTED,
+  require(!instance || !has_conditional_nodes(graph), CUDA_ERROR_NOT_SUPPORTED,
           "the graph has conditional nodes, and is instantiated already: destroy that executable graph first "
           "(cuGraphExecDestroy)");
 }
@@ -169,7 +169,7 @@ CUdeviceptr source_of(const CUDA_MEMCPY3D& copy) {
 }
 
 // Why work of an executable graph cannot take the place of other, "" if it can.
-std::string why_not(const Work& old, const Work& now, bool by_update) {
+std::string reason_against(const Work& old, const Work& now, bool by_update) {
   if (old.given.type == CU_GRAPH_NODE_TYPE_KERNEL) {
     if (old.context != now.context) return "the function is of another context than the one before";
     if (old.kernel()->launch.is_cooperative != now.kernel()->launch.is_cooperative)
@@ -205,7 +205,7 @@ std::string why_not(const Work& old, const Work& now, bool by_update) {
 struct Difference {
   CUgraphExecUpdateResult result;
   CUgraphNode node, from;
-  std::string why;
+  std::string reason;
 };
 
 // Throws Difference unless a graph's plan has the nodes and dependencies of another. Nodes are paired in the order in
@@ -224,9 +224,9 @@ std::vector<size_t> pair(const Plan& plan, const Plan& now, const CUgraph_st& gr
     const std::string name = "node " + std::to_string(partners[i]) + " of the graph ";
     if (old.size() != before.size())
       throw Difference{topology, node, nullptr, name + "depends on more or fewer nodes than before"};
-    for (const size_t each : old)
-      if (std::find(before.begin(), before.end(), partners[each]) == before.end())
-        throw Difference{topology, node, graph.nodes[partners[each]].get(),
+    for (const size_t dependency : old)
+      if (std::find(before.begin(), before.end(), partners[dependency]) == before.end())
+        throw Difference{topology, node, graph.nodes[partners[dependency]].get(),
                          name + "depends on other nodes than before"};
   }
   return partners;
@@ -236,14 +236,14 @@ std::vector<size_t> pair(const Plan& plan, const Plan& now, const CUgraph_st& gr
 void compare(const Work& old, const Work& now, CUgraphNode node, const std::string& name) {
   if (old.given.type != now.given.type)
     throw Difference{CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, node, nullptr, name + "has another type"};
-  const std::string why = why_not(old, now, true);
-  if (why.empty()) return;
+  const std::string reason = reason_against(old, now, true);
+  if (reason.empty()) return;
   const bool is_kernel = now.kernel() != nullptr;
   throw Difference{is_kernel && old.context != now.context ? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
                    : is_kernel                             ? CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED
                    : now.memory()                          ? CU_GRAPH_EXEC_UPDATE_ERROR
                                                            : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED,
-                   node, nullptr, name + "cannot be changed so: " + why};
+                   node, nullptr, name + "cannot be changed so: " + reason};
 }
 
 // Throws Difference, or, where `also_changes`, lets the plan's nodes do what the graph's do.
@@ -297,10 +297,10 @@ size_t flatten(const Plan& plan, const std::vector<size_t>& after, std::vector<S
     const PlannedNode& planned = plan.nodes[i];
     std::vector<size_t> before = planned.before.empty() ? after : std::vector<size_t>();
     std::vector<std::pair<size_t, CUgraphEdgeData>> early;
-    for (const size_t each : planned.before) {
-      const auto found = planned.early.find(each);
-      if (found == planned.early.end()) before.push_back(step_of[each]);
-      else early.emplace_back(step_of[each], found->second);
+    for (const size_t dependency : planned.before) {
+      const auto found = planned.early.find(dependency);
+      if (found == planned.early.end()) before.push_back(step_of[dependency]);
+      else early.emplace_back(step_of[dependency], found->second);
     }
     if (planned.child) {
       step_of[i] = flatten(*planned.child, before, steps);
@@ -398,8 +398,8 @@ void update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) 
   const auto executable = checked(exec);
   Plan& plan = executable->plan;
   checked(graph);
-  const auto other = instance_of(*graph);
-  require(!other || other == executable || !other->is_alone, CUDA_ERROR_NOT_SUPPORTED,
+  const auto instance = instance_of(*graph);
+  require(!instance || instance == executable || !instance->is_alone, CUDA_ERROR_NOT_SUPPORTED,
           "nodes of the graph allocate or free memory, and another executable graph was "
           "instantiated of it: destroy that first (cuGraphExecDestroy)");
   *info = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr, nullptr};
@@ -407,11 +407,11 @@ void update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) 
     update(plan, *graph, false);
   } catch (const Difference& found) {
     *info = {found.result, found.node, found.from};
-    refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, found.why + ": instantiate the graph anew");
+    refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, found.reason + ": instantiate the graph anew");
   }
   update(plan, *graph, true);
-  for (const CUgraph each : graphs().all)
-    if (each->instance.lock() == executable) each->instance.reset();
+  for (const CUgraph known : graphs().all)
+    if (known->instance.lock() == executable) known->instance.reset();
   graph->instance = executable;
   executable->is_alone = has_memory_nodes(*graph);
   info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
@@ -425,15 +425,15 @@ PlannedNode& can_be_disabled(CUgraphExec exec, CUgraphNode node) {
   return found;
 }
 
-void launch(CUgraphExec exec, CUstream where) {
-  require_not_capturing(named_stream(where));
-  CUstream_st& stream = driver::stream(where);
+void launch(CUgraphExec exec, CUstream stream_handle) {
+  require_not_capturing(named_stream(stream_handle));
+  CUstream_st& stream = driver::stream(stream_handle);
   std::shared_ptr<CUgraphExec_st> executable;
   {
     const MutexLock held(graphs().lock);
     executable = checked(exec);
   }
-  const MutexLock mine(executable->launching);
+  const MutexLock launching(executable->launching);
   std::vector<Step> steps;
   {
     const MutexLock held(graphs().lock);
@@ -465,8 +465,8 @@ void set_work(CUgraphExec exec, CUgraphNode node, const std::function<SharedWork
   }
   SharedWork now = changed(old);
   require_clusters(*now);
-  const std::string why = why_not(*old, *now, false);
-  if (!why.empty()) refuse(why + ": instantiate the graph anew");
+  const std::string reason = reason_against(*old, *now, false);
+  if (!reason.empty()) refuse(reason + ": instantiate the graph anew");
   const MutexLock held(graphs().lock);
   planned(exec, node).work = std::move(now);
 }
@@ -480,20 +480,20 @@ void set_child(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   try {
     update(*parent.child, *child, false);
   } catch (const Difference& found) {
-    refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, found.why);
+    refuse(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, found.reason);
   }
   update(*parent.child, *child, true);
 }
 
 void require_freeable(const CUgraph_st& graph, const Work& work) {
   bool allocates = false, is_freed_here = false, is_freed_elsewhere = false, its_own_frees = false;
-  for (const CUgraph each : graphs().all) {
+  for (const CUgraph known : graphs().all) {
     bool frees = false, has_it = false;
-    for (const auto& node : each->nodes) {
+    for (const auto& node : known->nodes) {
       if (node->work->memory() != work.memory()) continue;
       (node->work->given.type == CU_GRAPH_NODE_TYPE_MEM_FREE ? frees : has_it) = true;
     }
-    if (each == &graph) allocates = has_it, is_freed_here = frees;
+    if (known == &graph) allocates = has_it, is_freed_here = frees;
     else is_freed_elsewhere |= frees, its_own_frees |= has_it && frees;
   }
   require(!is_freed_here, "another node of the graph frees this memory");

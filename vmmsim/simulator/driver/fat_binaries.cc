@@ -24,10 +24,10 @@ unsigned newest_ptx_version() {
 unsigned capability() { return unsigned(memory::machine().capability); }
 
 void refuse_code(const std::vector<ptx::Image>& images) {
-  const std::string why = "GPU code that cannot run: " + ptx::why_none(images, capability());
+  const std::string reason = "GPU code that cannot run: " + ptx::why_none(images, capability());
   for (const ptx::Image& image : images)  // on hardware it might have run
-    if (!image.is_ptx && image.architecture / 10 == capability() / 10) log_unsupported(why);
-  refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, why);
+    if (!image.is_ptx && image.architecture / 10 == capability() / 10) log_unsupported(reason);
+  refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, reason);
 }
 
 std::string unpack(const ptx::Image& image) {

@@ -122,7 +122,7 @@ void destroy_node(CUgraphNode node) {
   each_graph_in(*node, [](CUgraph_st& inside) REQUIRES(graphs().lock) { forget(&inside); });
   graphs().nodes.erase(node);
   const auto found =
-      std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const auto& each) { return each.get() == node; });
+      std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const auto& owned) { return owned.get() == node; });
   unwanted = std::move(*found);
   graph.nodes.erase(found);
 }

@@ -190,15 +190,16 @@ void set_ready(const Work& work, bool is_ready) {
 
 static cuuint64_t* number(void* value) { return static_cast<cuuint64_t*>(value); }
 
-void use_attribute(CUdevice device, CUgraphMem_attribute what, void* value, bool sets) {
+void use_attribute(CUdevice device, CUgraphMem_attribute attribute, void* value, bool sets) {
   checked(device);
   require_non_null(value, "value");
   const MutexLock held(state().lock);
   UseByGraphs& use = use_of(on_gpu(device));
-  const bool is_highest = what == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || what == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+  const bool is_highest =
+      attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
   require(!sets || is_highest, "this attribute can only be read");
   require(!sets || !*number(value), "a watermark can only be set to 0");
-  switch (what) {
+  switch (attribute) {
     case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: *number(value) = in_units(use.used); return;
     case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: *number(value) = use.kept; return;
     case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:

@@ -48,8 +48,8 @@ SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) 
     default: break;
   }
   require(given.type > 0 && given.type <= CU_GRAPH_NODE_TYPE_CONDITIONAL, "there is no such type of node");
-  const std::string what = "a node of a graph of type " + std::to_string(given.type) + " (for semaphores)";
-  refuse(CUresult(not_simulated(what.c_str())), "it is not simulated");
+  const std::string text = "a node of a graph of type " + std::to_string(given.type) + " (for semaphores)";
+  refuse(CUresult(not_simulated(text.c_str())), "it is not simulated");
 }
 
 CUgraphNodeParams kernel_params(const CUDA_KERNEL_NODE_PARAMS* p) {
@@ -188,8 +188,8 @@ void set(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams& given) {
 
 // --- Attributes of kernels -------------------------------------------------------------------------------------------
 
-void require_kernel_attribute(CUlaunchAttributeID what) {
-  switch (what) {
+void require_kernel_attribute(CUlaunchAttributeID attribute) {
+  switch (attribute) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
@@ -204,12 +204,12 @@ void require_kernel_attribute(CUlaunchAttributeID what) {
   }
 }
 
-void get_attribute(CUgraphNode node, CUlaunchAttributeID what, CUlaunchAttributeValue* to) {
+void get_attribute(CUgraphNode node, CUlaunchAttributeID attribute, CUlaunchAttributeValue* to) {
   require_non_null(to, "value_out");
   const SharedWork work = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL);
-  require_kernel_attribute(what);
+  require_kernel_attribute(attribute);
   const Attributes& attributes = work->kernel()->attributes;
-  const auto found = attributes.find(what);
+  const auto found = attributes.find(attribute);
   *to = found == attributes.end() ? CUlaunchAttributeValue{} : found->second;
 }
 
@@ -220,11 +220,11 @@ void set_attributes(CUgraphNode node, const Attributes& attributes) {
   checked(node)->work = std::move(work);
 }
 
-void set_attribute(CUgraphNode node, CUlaunchAttributeID what, const CUlaunchAttributeValue* value) {
+void set_attribute(CUgraphNode node, CUlaunchAttributeID attribute, const CUlaunchAttributeValue* value) {
   require_non_null(value, "value");
-  require_kernel_attribute(what);
+  require_kernel_attribute(attribute);
   Attributes attributes = work_at(node, CU_GRAPH_NODE_TYPE_KERNEL)->kernel()->attributes;
-  attributes[what] = *value;
+  attributes[attribute] = *value;
   set_attributes(node, attributes);
 }
 

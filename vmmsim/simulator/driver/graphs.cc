@@ -53,7 +53,7 @@ void require_edge(const CUgraphEdgeData& data, const Work& from, const Work& to)
       programmatic,
       {CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER, 0, CU_GRAPH_DEPENDENCY_TYPE_DEFAULT, {}},
       {CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER, 0, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, {}}};
-  require(std::any_of(std::begin(known), std::end(known), [&](const auto& each) { return is_same(each, data); }),
+  require(std::any_of(std::begin(known), std::end(known), [&](const auto& usable) { return is_same(usable, data); }),
           "an edge is the usual one, all zeros, or begins at CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER (2), or at "
           "CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC (1) with the type CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC (1)");
   require(from.kernel() && to.kernel(), "such a dependency joins two kernels");

@@ -56,10 +56,10 @@ ptx::Module read_ptx(const char* text) {
   return alone.finish();
 }
 
-[[noreturn]] void refuse_image(const char* what) {
-  const std::string why = std::string("a module's image is ") + what;
-  log_unsupported(why);
-  refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, why);
+[[noreturn]] void refuse_image(const char* kind) {
+  const std::string reason = std::string("a module's image is ") + kind;
+  log_unsupported(reason);
+  refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, reason);
 }
 
 // Reads an image of at most this size: PTX text, a fat binary, the wrapper of one or several (in memory only), or what
@@ -108,12 +108,12 @@ CUresult error_of(const ptx::Error& error) {
   return is_version ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION : CUDA_ERROR_INVALID_PTX;
 }
 
-std::string as_compiler_says(const std::string& why) {
-  const size_t colon = why.find(": ");
-  if (!why.starts_with("line ") || colon == why.npos) return "ptxas fatal   : " + why;
-  if (why.find("32-Bit ") != why.npos) return "ptxas fatal   : " + why.substr(colon + 2);
-  const char* const kind = why.find("Unsupported .version") == why.npos ? "error" : "fatal";
-  return "ptxas application ptx input, " + why.substr(0, colon) + "; " + kind + "   : " + why.substr(colon + 2) +
+std::string as_compiler_says(const std::string& reason) {
+  const size_t colon = reason.find(": ");
+  if (!reason.starts_with("line ") || colon == reason.npos) return "ptxas fatal   : " + reason;
+  if (reason.find("32-Bit ") != reason.npos) return "ptxas fatal   : " + reason.substr(colon + 2);
+  const char* const kind = reason.find("Unsupported .version") == reason.npos ? "error" : "fatal";
+  return "ptxas application ptx input, " + reason.substr(0, colon) + "; " + kind + "   : " + reason.substr(colon + 2) +
          "\nptxas fatal   : Ptx assembly aborted due to errors";
 }
 
@@ -125,7 +125,7 @@ Code read_image(const void* image, unsigned count, const CUjit_option* names, vo
   try {
     return read_image(image);
   } catch (const memory::Refused& refused) {
-    logs.write(as_compiler_says(refused.why), true);
+    logs.write(as_compiler_says(refused.reason), true);
     throw;
   }
 }

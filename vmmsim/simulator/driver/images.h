@@ -15,8 +15,8 @@ using Code = std::shared_ptr<const ptx::Module>;  // as it was read, not yet on 
 
 // PTX by itself, as the driver's compiler takes it. Throws ptx::Error, and ptx::UnsupportedVersion.
 ptx::Module compile(std::string_view text);
-CUresult error_of(const ptx::Error&);                  // INVALID_PTX, or UNSUPPORTED_PTX_VERSION
-std::string as_compiler_says(const std::string& why);  // "line 7: ..." as it stands in the driver's logs
+CUresult error_of(const ptx::Error&);                     // INVALID_PTX, or UNSUPPORTED_PTX_VERSION
+std::string as_compiler_says(const std::string& reason);  // "line 7: ..." as it stands in the driver's logs
 
 // They throw Refused. The first writes what is wrong with the image to where the options say, too.
 Code read_image(const void* image, unsigned count, const CUjit_option* names, void** values);

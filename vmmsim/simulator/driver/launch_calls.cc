@@ -10,9 +10,9 @@ namespace driver {
 namespace {
 
 // What is wrong with the stream comes first.
-void launch(const CUDA_KERNEL_NODE_PARAMS_v3& what, CUstream where, const Attributes& attributes) {
-  CUstream_st& stream = driver::stream(where);
-  const SharedWork work = kernel_work(what, attributes, stream.context);
+void launch(const CUDA_KERNEL_NODE_PARAMS_v3& given, CUstream stream_handle, const Attributes& attributes) {
+  CUstream_st& stream = driver::stream(stream_handle);
+  const SharedWork work = kernel_work(given, attributes, stream.context);
   require(!attributes.contains(CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) || is_capturing(stream),
           CUDA_ERROR_NOT_SUPPORTED,
           "CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE is for a node of a graph, and the stream does not capture");
@@ -21,10 +21,10 @@ void launch(const CUDA_KERNEL_NODE_PARAMS_v3& what, CUstream where, const Attrib
     if (event) capture_record(stream, *event);
 }
 
-void launch(const CUlaunchConfig* config, CUfunction function, void** each, void** extra) {
+void launch(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
   require_non_null(config, "config");
   launch({function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY,
-          config->blockDimZ, config->sharedMemBytes, each, extra, nullptr, nullptr},
+          config->blockDimZ, config->sharedMemBytes, parameters, extra, nullptr, nullptr},
          config->hStream, attributes_of(*config));
 }
 

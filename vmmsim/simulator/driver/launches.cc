@@ -20,12 +20,12 @@ namespace {
 constexpr size_t most_local = 512 << 10;  // bytes of a thread, which must stay below, as an H100 answered
 
 // The parameters' bytes, from an array of pointers to each or from a packed buffer.
-std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** each, void** extra) {
+std::vector<std::byte> parameters_of(const gpu::Kernel& kernel, void** pointers, void** extra) {
   std::vector<std::byte> bytes(kernel.parameter_bytes);
-  if (each) {
+  if (pointers) {
     for (size_t i = 0; i < kernel.parameters.size(); ++i) {
-      require_non_null(each[i], "the address of a parameter");
-      std::memcpy(bytes.data() + kernel.parameters[i].offset, each[i], kernel.parameters[i].size);
+      require_non_null(pointers[i], "the address of a parameter");
+      std::memcpy(bytes.data() + kernel.parameters[i].offset, pointers[i], kernel.parameters[i].size);
     }
     return bytes;
   }
@@ -158,12 +158,12 @@ void require_cluster_dimensions(const CUlaunchAttributeValue& value) {
   require(!x == !y && !y == !z, CUDA_ERROR_INVALID_CLUSTER_SIZE, "a dimension of the cluster is 0");
 }
 
-void require_attribute(CUlaunchAttributeID what, const CUlaunchAttributeValue& value) {
+void require_attribute(CUlaunchAttributeID attribute, const CUlaunchAttributeValue& value) {
   const auto is_known = [&](bool known) {
     if (!known)
-      refuse("attribute " + std::to_string(what) + " of the launch does not exist, or cannot have this value");
+      refuse("attribute " + std::to_string(attribute) + " of the launch does not exist, or cannot have this value");
   };
-  switch (what) {
+  switch (attribute) {
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: return is_known(false);  // of streams alone
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
       return is_known(unsigned(value.clusterSchedulingPolicyPreference) <= CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING);
@@ -174,8 +174,8 @@ void require_attribute(CUlaunchAttributeID what, const CUlaunchAttributeValue& v
       return is_known(value.memSyncDomainMap.default_ < 4 && value.memSyncDomainMap.remote < 4);  // domains of a GPU
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return is_known(value.sharedMemCarveout <= 100);
     case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: event_among({{what, value}}, what); return;
-    default: return is_known(what >= 0 && what <= CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: event_among({{attribute, value}}, attribute); return;
+    default: return is_known(attribute >= 0 && attribute <= CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
   }
 }
 

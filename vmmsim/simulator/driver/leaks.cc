@@ -33,17 +33,17 @@ unsigned number_of(const memory::Maker& maker) { return maker.place ? maker.plac
 
 // In words, by their numbers; of places where nothing is left that anybody has made, "".
 std::vector<std::string> places_of(const std::vector<Leak>& leaks) {
-  std::set<unsigned> left;
-  for (const Leak& leak : leaks) left.insert(number_of(leak.made_by));
+  std::set<unsigned> used;
+  for (const Leak& leak : leaks) used.insert(number_of(leak.made_by));
   const MutexLock held(stacks().lock);
   std::vector<Callers> all(stacks().numbers.size() + 1);
   for (const auto& [stack, number] : stacks().numbers)
-    if (left.contains(number)) all[number] = stack;
+    if (used.contains(number)) all[number] = stack;
   return driver::places_of(all);
 }
 
 struct Terms {
-  const char *one, *several, *given_back;
+  const char *singular, *plural, *given_back;
 };
 Terms terms_of(Leak::Kind kind) {
   switch (kind) {
@@ -58,8 +58,8 @@ Terms terms_of(Leak::Kind kind) {
   }
 }
 
-std::string counted(unsigned count, const char* one, const char* several) {
-  return std::to_string(count) + " " + (count == 1 ? one : several);
+std::string counted(unsigned count, const char* singular, const char* plural) {
+  return std::to_string(count) + " " + (count == 1 ? singular : plural);
 }
 
 // How many of something, and how large they are together; `size` is that of each, or 0 if they differ.
@@ -81,8 +81,9 @@ using Row = std::tuple<Leak::Kind, std::string, std::string, std::string>;
 
 std::string line_of(const Row& row, const Sum& sum) {
   const auto& [kind, place, call, owner] = row;
-  const auto [one, several, given_back] = terms_of(kind);
-  std::string line = sum.count == 1 ? one : counted(sum.count, one, several) + (sum.size ? ", each" : ", together");
+  const auto [singular, plural, given_back] = terms_of(kind);
+  std::string line =
+      sum.count == 1 ? singular : counted(sum.count, singular, plural) + (sum.size ? ", each" : ", together");
   line += " of " + size_text(sum.size ? sum.size : sum.all) + (owner.empty() ? "" : " of " + owner);
   line += call.empty() ? ", received" : ", made by " + call;
   if (!place.empty()) line += " " + place;
@@ -97,15 +98,15 @@ std::string line_of_all(const memory::Leaks& leaks) {
   std::string line = counted(unsigned(leaks.all.size()), "leak", "leaks");
   for (const auto& [owner, bytes] : leaks.held) line += ", " + size_text(bytes) + " of " + owner;
   std::map<std::string, uint64_t> ordinary;
-  std::map<Leak::Kind, Sum> others;
+  std::map<Leak::Kind, Sum> sums;
   for (const Leak& leak : leaks.all) {
     if (leak.kind == Leak::allocation) ordinary[leak.owner + " by " + name_of_call(leak.made_by)] += leak.size;
-    else if (leak.kind != Leak::handle && leak.kind != Leak::mapping) others[leak.kind].add(leak);
+    else if (leak.kind != Leak::handle && leak.kind != Leak::mapping) sums[leak.kind].add(leak);
   }
   for (const auto& [whose, bytes] : ordinary) line += ", " + size_text(bytes) + " of " + whose;
-  for (const auto& [kind, sum] : others) {
-    const auto [one, several, given_back] = terms_of(kind);
-    line += ", " + counted(sum.count, one, several);
+  for (const auto& [kind, sum] : sums) {
+    const auto [singular, plural, given_back] = terms_of(kind);
+    line += ", " + counted(sum.count, singular, plural);
     if (kind == Leak::reservation || kind == Leak::registration) line += " of " + size_text(sum.all);
   }
   return line;

@@ -46,9 +46,9 @@ void destroy(CUlinkState link) {
 }
 
 // A fault of what is linked, which the program finds in its log, too.
-[[noreturn]] void refuse_link(CUlinkState link, CUresult error, const std::string& why) {
-  link->logs.write("error   : " + why);
-  memory::refuse(error, why);
+[[noreturn]] void refuse_link(CUlinkState link, CUresult error, const std::string& reason) {
+  link->logs.write("error   : " + reason);
+  memory::refuse(error, reason);
 }
 
 void add(CUlinkState link, const Part& part) {

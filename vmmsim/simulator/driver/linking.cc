@@ -51,16 +51,16 @@ std::vector<Part> parts_of(const void* image, size_t most) {
   LinkedHeader header;
   if (most >= sizeof header) std::memcpy(&header, image, sizeof header);
   if (most < sizeof header || header.size > most - sizeof header) throw ptx::Error("the linked image is cut off");
-  std::string_view left(static_cast<const char*>(image) + sizeof header, header.size);
+  std::string_view unread(static_cast<const char*>(image) + sizeof header, header.size);
   const auto next = [&] {
-    const size_t end = left.find('\0');
-    if (end == left.npos) throw ptx::Error("the linked image is damaged");
-    const std::string word(left.substr(0, end));
-    left.remove_prefix(end + 1);
+    const size_t end = unread.find('\0');
+    if (end == unread.npos) throw ptx::Error("the linked image is damaged");
+    const std::string word(unread.substr(0, end));
+    unread.remove_prefix(end + 1);
     return word;
   };
   std::vector<Part> parts;
-  while (!left.empty()) {
+  while (!unread.empty()) {
     Part& part = parts.emplace_back();
     part.name = next();
     part.text = next();

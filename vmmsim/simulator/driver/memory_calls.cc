@@ -124,10 +124,10 @@ std::optional<Range> find_with_variables(uint64_t address) {
   return range;
 }
 
-// Fills in an attribute of a pointer, or throws Refused{CUDA_ERROR_INVALID_VALUE}.
 std::atomic<bool> sync_memops_was_set;  // by this process, of any memory
 
-void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
+// Fills in an attribute of a pointer, or throws Refused{CUDA_ERROR_INVALID_VALUE}.
+void pointer_attribute(void* to, CUpointer_attribute attribute, uint64_t address) {
   const auto range = find_with_variables(address);
   require(range && range->mapped, "no memory of CUDA's lies at this address");
   require(!awaits_launch(address), "a node of a graph allocates this memory, and no launch has, or it was freed since");
@@ -136,7 +136,7 @@ void pointer_attribute(void* to, CUpointer_attribute what, uint64_t address) {
   const bool on_host = is_on_host(*range), is_of_host = on_host || is_host_vmm(*range);
   const bool is_malloc = range->kind == Range::ordinary && owner.context;
   auto give = [&](auto value) { std::memcpy(to, &value, sizeof value); };
-  switch (what) {
+  switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: return give(owner.pool ? nullptr : owner.context);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return give(unsigned(is_of_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));

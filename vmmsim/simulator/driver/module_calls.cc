@@ -15,10 +15,10 @@ void give_variable(const gpu::Module::Global& variable, CUdeviceptr* address, si
   if (size) *size = variable.size;
 }
 
-int function_attribute(CUfunction handle, CUfunction_attribute what) {
+int function_attribute(CUfunction handle, CUfunction_attribute attribute) {
   const CUfunction function = checked(handle);
   const gpu::Kernel& kernel = *function->kernel;
-  switch (what) {
+  switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: return int(kernel.max_threads);
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: return int(kernel.static_shared);
     case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: return function->module->constants;
@@ -36,13 +36,13 @@ int function_attribute(CUfunction handle, CUfunction_attribute what) {
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: return function->cluster_policy;
     default: break;
   }
-  require(what > 0 && what < CU_FUNC_ATTRIBUTE_MAX, "there is no such attribute");
+  require(attribute > 0 && attribute < CU_FUNC_ATTRIBUTE_MAX, "there is no such attribute");
   return 0;
 }
 
 // Attributes about clusters; null: it is none of them.
-std::atomic<int>* cluster_attribute(CUfunc_st& function, CUfunction_attribute what) {
-  switch (what) {
+std::atomic<int>* cluster_attribute(CUfunc_st& function, CUfunction_attribute attribute) {
+  switch (attribute) {
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: return &function.cluster[0];
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: return &function.cluster[1];
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: return &function.cluster[2];
@@ -62,33 +62,33 @@ void set_cluster_attribute(CUfunc_st& function, std::atomic<int>& attribute, int
   attribute = &attribute == &function.non_portable_cluster ? value != 0 : value;
 }
 
-int checked_attribute(const gpu::Kernel& kernel, CUfunction_attribute what, int value) {
-  if (what == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
+int checked_attribute(const gpu::Kernel& kernel, CUfunction_attribute attribute, int value) {
+  if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
     require(value >= -1 && value <= 100, "the carveout is -1, or 0 to 100 per cent");
     return value;
   }
-  require(what == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, "this attribute can only be read");
+  require(attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, "this attribute can only be read");
   require(value >= 0 && value + int(kernel.static_shared) <= most_shared,
           "static and dynamic shared memory of a block are 227 KiB at most");
   return value;
 }
 
-void set_attribute(CUfunction handle, CUfunction_attribute what, int value) {
+void set_attribute(CUfunction handle, CUfunction_attribute attribute, int value) {
   const CUfunction function = checked(handle);
-  if (std::atomic<int>* const attribute = cluster_attribute(*function, what))
-    return set_cluster_attribute(*function, *attribute, value);
-  const int fits = checked_attribute(*function->kernel, what, value);
-  if (what == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) function->dynamic_shared = fits;
+  if (std::atomic<int>* const cluster = cluster_attribute(*function, attribute))
+    return set_cluster_attribute(*function, *cluster, value);
+  const int fits = checked_attribute(*function->kernel, attribute, value);
+  if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) function->dynamic_shared = fits;
   else function->carveout = fits;
 }
 
-void set_attribute(CUkernel kernel, CUfunction_attribute what, int value, CUdevice device) {
+void set_attribute(CUkernel kernel, CUfunction_attribute attribute, int value, CUdevice device) {
   checked(device);
   const CUfunction function = function_of(kernel);
-  if (std::atomic<int>* const attribute = cluster_attribute(*function, what))
-    return set_cluster_attribute(*function, *attribute, value);
-  const int fits = checked_attribute(*function->kernel, what, value);
-  if (what != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return;
+  if (std::atomic<int>* const cluster = cluster_attribute(*function, attribute))
+    return set_cluster_attribute(*function, *cluster, value);
+  const int fits = checked_attribute(*function->kernel, attribute, value);
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return;
   const MutexLock held(state().lock);
   kernel->dynamic_shared[device] = fits;
   for (const auto& [context, module] : kernel->library->modules)

@@ -165,7 +165,7 @@ CUlibrary make_library(const std::function<Code()>& read) {
     owned->code = read();
   } catch (const memory::Refused& refused) {
     owned->error = CUresult(refused.error);
-    owned->why = refused.why;
+    owned->reason = refused.reason;
   }
   const std::vector<ptx::Function> none;
   const MutexLock held(state().lock);
@@ -196,13 +196,13 @@ void unload_library(CUlibrary handle) {
 }
 
 static void require_code(const CUlib_st& library) {
-  if (!library.code) refuse(library.error, "the library's code could not be loaded: " + library.why);
+  if (!library.code) refuse(library.error, "the library's code could not be loaded: " + library.reason);
 }
 
 static CUmodule module_of(CUlibrary handle, CUcontext context) {
   static Mutex& loading = *new Mutex;  // or two threads would load it twice
   const auto library = checked(handle);
-  const MutexLock one(loading);
+  const MutexLock held(loading);
   {
     const MutexLock held(state().lock);
     if (const auto found = library->modules.find(context); found != library->modules.end()) return found->second;

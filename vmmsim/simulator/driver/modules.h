@@ -57,7 +57,7 @@ struct CUkern_st {
 struct CUlib_st {
   driver::Code code;  // null: it could not be compiled, as these tell
   CUresult error = CUDA_SUCCESS;
-  std::string why;
+  std::string reason;
   std::map<CUcontext, CUmodule> modules GUARDED_BY(driver::state().lock);  // loaded where it is first asked for
   std::shared_ptr<driver::ManagedVariables> managed = std::make_shared<driver::ManagedVariables>();
   std::map<std::string, std::unique_ptr<CUkern_st>> kernels;

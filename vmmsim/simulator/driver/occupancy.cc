@@ -53,7 +53,7 @@ std::optional<gpu::Dimensions> cluster_of(const CUfunc_st& function, const Attri
   const auto& required = function.cluster;
   const bool is_required = required[0] > 0 || required[1] > 0 || required[2] > 0;
   const auto at_least_1 = [](int size) { return unsigned(std::max(1, size)); };
-  const gpu::Dimensions its = {at_least_1(required[0]), at_least_1(required[1]), at_least_1(required[2])};
+  const gpu::Dimensions size = {at_least_1(required[0]), at_least_1(required[1]), at_least_1(required[2])};
   const auto found = attributes.find(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
   const auto given = found == attributes.end() ? decltype(found->second.clusterDim){} : found->second.clusterDim;
   if (!given.x && !given.y && !given.z) {
@@ -61,16 +61,16 @@ std::optional<gpu::Dimensions> cluster_of(const CUfunc_st& function, const Attri
         is_required ||
             (!function.kernel->needs_cluster && !attributes.contains(CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION)),
         CUDA_ERROR_INVALID_CLUSTER_SIZE, "the launch must have a size of its clusters: attribute CLUSTER_DIMENSION");
-    return is_required ? std::optional(its) : std::nullopt;
+    return is_required ? std::optional(size) : std::nullopt;
   }
-  require(!is_required || (given.x == its.x && given.y == its.y && given.z == its.z), CUDA_ERROR_INVALID_CLUSTER_SIZE,
-          "the kernel was compiled for clusters of another size");
+  require(!is_required || (given.x == size.x && given.y == size.y && given.z == size.z),
+          CUDA_ERROR_INVALID_CLUSTER_SIZE, "the kernel was compiled for clusters of another size");
   return gpu::Dimensions{given.x, given.y, given.z};
 }
 
 unsigned most_in_cluster(const CUfunc_st& function) {
-  const unsigned most = function.non_portable_cluster ? 16 : 8, its = function.kernel->max_cluster;
-  return its ? std::min(its, most) : most;
+  const unsigned most = function.non_portable_cluster ? 16 : 8, compiled = function.kernel->max_cluster;
+  return compiled ? std::min(compiled, most) : most;
 }
 
 void require_cluster(const CUfunc_st& function, const gpu::Dimensions& size, const gpu::Dimensions& grid) {

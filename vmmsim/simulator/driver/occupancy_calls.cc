@@ -21,8 +21,8 @@ size_t dynamic_shared_for(CUfunction handle, int blocks, int block_size) {
   const size_t fixed = function->kernel->static_shared, most = size_t(int(function->dynamic_shared));
   if (blocks == 1) return most;
   const size_t share = shared_of_multiprocessor(*function) / size_t(blocks);
-  const size_t whole = share - share % gpu::shared_unit;
-  return whole > fixed ? std::min(whole - fixed, most) : 0;
+  const size_t rounded = share - share % gpu::shared_unit;
+  return rounded > fixed ? std::min(rounded - fixed, most) : 0;
 }
 
 // The block size with which most threads fit on a multiprocessor; of several the largest.
@@ -46,9 +46,9 @@ void best_block(int* grid, int* block, CUfunction function, CUoccupancyB2DSize s
 std::vector<int> parts_of_gpu() {
   const int multiprocessors = memory::machine().multiprocessors;
   if (multiprocessors == 132) return {8, 16, 16, 16, 16, 16, 18, 18, 2, 2, 2, 2};
-  constexpr int whole = 18;
-  std::vector<int> parts(multiprocessors / whole, whole);
-  parts.push_back(multiprocessors % whole);
+  constexpr int full_part = 18;
+  std::vector<int> parts(multiprocessors / full_part, full_part);
+  parts.push_back(multiprocessors % full_part);
   return parts;
 }
 

@@ -73,8 +73,8 @@ void begun(const Operation& op) { reach(op, &OperationNode::begin); }
 bool may_go_on(const Operation& op) {
   if (op->prerequisites.empty() || fault()) return true;
   const MutexLock held(state().lock);
-  return std::ranges::all_of(op->prerequisites,
-                             [](const Operation& each) REQUIRES(state().lock) { return each->has_ended; });
+  return std::ranges::all_of(
+      op->prerequisites, [](const Operation& prerequisite) REQUIRES(state().lock) { return prerequisite->has_ended; });
 }
 
 void start_ready(std::vector<Operation> ready) {
@@ -125,13 +125,13 @@ void ended(const Operation& op) {
 std::string waiter_of(const Operation& op) {
   const MutexLock held(state().lock);
   std::set<Operation> seen = {op};
-  std::vector<Operation> left = {op};
-  while (!left.empty()) {
-    const Operation here = left.back();
-    left.pop_back();
+  std::vector<Operation> unseen = {op};
+  while (!unseen.empty()) {
+    const Operation here = unseen.back();
+    unseen.pop_back();
     if (!here->awaited_by.empty()) return here->awaited_by;
     for (const Operation& next : here->next)
-      if (seen.insert(next).second) left.push_back(next);
+      if (seen.insert(next).second) unseen.push_back(next);
   }
   return "";
 }
@@ -164,7 +164,7 @@ bool host_is_behind(const void* stream, uint64_t time) { return is_behind(waits_
 // known to be long counts only if the call waits for it on a GPU, too.
 void settle(bool also_long) {
   static Mutex& one_at_a_time = *new Mutex;
-  const MutexLock mine(one_at_a_time);
+  const MutexLock turn(one_at_a_time);
   uint64_t last = 0;
   const auto count = [&] {  // those that were put in before
     const MutexLock held(state().lock);
@@ -172,11 +172,11 @@ void settle(bool also_long) {
     const auto up_to_last = [&](const auto& all) { return std::distance(all.begin(), all.upper_bound(last)); };
     return up_to_last(state().under_way) - (also_long ? 0 : up_to_last(state().long_ones));
   };
-  auto left = count();
-  while (left && !fault()) {
+  auto running = count();
+  while (running && !fault()) {
     const bool a_block_ended = gpu::let_all_have_a_turn(last);
-    const auto before = std::exchange(left, count());
-    if (left == before && !a_block_ended) return;
+    const auto before = std::exchange(running, count());
+    if (running == before && !a_block_ended) return;
   }
 }
 

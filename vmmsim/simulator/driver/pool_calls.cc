@@ -139,7 +139,7 @@ void set_pool_access(CUmemoryPool pool, std::span<const CUmemAccessDesc> descrip
   const MutexLock held(state().lock);
   checked_pool(pool);
   require_non_null(descriptors.data(), "map");
-  for (const CUmemAccessDesc& each : descriptors) require_access_descriptor(*pool, each);
+  for (const CUmemAccessDesc& descriptor : descriptors) require_access_descriptor(*pool, descriptor);
   for (const auto& [location, flags] : descriptors)
     require(!flags || flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
             "flags must be CU_MEM_ACCESS_FLAGS_PROT_NONE or _READWRITE (0 or 3)");
@@ -156,15 +156,15 @@ CUmemAccess_flags pool_access(CUmemoryPool pool, const CUmemLocation& location) 
   return pool->memory.access(location.id);
 }
 
-uint64_t allocate_from(size_t size, CUstream where, const std::function<CUmemoryPool(CUstream_st&)>& its_pool) {
-  CUstream_st& stream = driver::stream(where);
+uint64_t allocate_from(size_t size, CUstream stream_handle, const std::function<CUmemoryPool(CUstream_st&)>& pool_of) {
+  CUstream_st& stream = driver::stream(stream_handle);
   if (is_capturing(stream)) {
     if (!size) return 0;  // and no node
     const SharedWork work = allocation_work(on_gpu(stream.context->device), size);
     if (capture(stream, work)) return work->memory()->address;
   }
   refuse_if_unsafe_in_capture();
-  const CUmemoryPool pool = its_pool(stream);
+  const CUmemoryPool pool = pool_of(stream);
   if (!size) return 0;
   const MutexLock held(state().lock);
   checked_own(pool);
@@ -178,8 +178,8 @@ uint64_t allocate_from(size_t size, CUstream where, const std::function<CUmemory
   return address;
 }
 
-void free_later(uint64_t address, CUstream where) {
-  CUstream_st& stream = driver::stream(where);
+void free_later(uint64_t address, CUstream stream_handle) {
+  CUstream_st& stream = driver::stream(stream_handle);
   if (address && is_capturing(stream)) {
     const SharedWork work = free_work({address});
     require_freeable_in_capture(stream, *work);
@@ -246,14 +246,14 @@ uint64_t import_block(CUmemoryPool pool, const CUmemPoolPtrExportData& data) {
 }
 
 // Those that came with 13.2 and 13.4, by their numbers. From the header: never asked of hardware.
-CUresult later_pool_attribute(CUmemoryPool pool, int what, void* value, bool set) REQUIRES(state().lock) {
+CUresult later_pool_attribute(CUmemoryPool pool, int attribute, void* value, bool set) REQUIRES(state().lock) {
   enum { type = 9, handle_types, location_id, location_type, max_size, decompresses, locality_domain };
   const int driver = memory::machine().driver;
-  require(what >= type && what <= (driver >= 13040 ? locality_domain : decompresses) && driver >= 13020,
+  require(attribute >= type && attribute <= (driver >= 13040 ? locality_domain : decompresses) && driver >= 13020,
           "there is no such attribute, or it came with a later driver");
   require(!set, "this attribute can only be read");
   auto& number = *static_cast<int*>(value);
-  switch (what) {
+  switch (attribute) {
     case type: number = std::get<0>(pool->place); break;
     case handle_types: number = pool->imports ? 0 : int(pool->memory.handle_types()); break;
     case location_id: number = std::get<2>(pool->place); break;
@@ -265,11 +265,11 @@ CUresult later_pool_attribute(CUmemoryPool pool, int what, void* value, bool set
   return CUDA_SUCCESS;
 }
 
-CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value, bool set) {
+CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, bool set) {
   const MutexLock held(state().lock);
   require_non_null(value, "value");
-  if (checked_pool(pool); int(what) > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
-    return later_pool_attribute(pool, what, value, set);
+  if (checked_pool(pool); int(attribute) > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+    return later_pool_attribute(pool, attribute, value, set);
   checked_own(pool);
   auto number = [&](auto& field, bool may_set) {
     auto& of_program = *static_cast<std::remove_reference_t<decltype(field)>*>(value);
@@ -284,7 +284,7 @@ CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute what, void* value
     else *static_cast<uint64_t*>(value) = highest;
     return CUDA_SUCCESS;
   };
-  switch (what) {
+  switch (attribute) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: return number(pool->follow_events, true);
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: return number(pool->opportunistic, true);
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return number(pool->internal, true);

@@ -77,8 +77,8 @@ void give_back_pools() {
 void forget_memory(CUcontext context) {
   const MutexLock held(state().lock);
   if (context)
-    for (const Range& left : memory::allocations_of(context))
-      if (!left.owner.pool) give_back(left);
+    for (const Range& allocation : memory::allocations_of(context))
+      if (!allocation.owner.pool) give_back(allocation);
   for (const auto& [pool, owner] : state().pools)
     if (!context || pool->memory.device() == context->device) pool->memory.trim(0);
 }

@@ -18,10 +18,10 @@ void destroy(CUstream handle) {
   stream.destroyed = true;
 }
 
-void get_attribute(const CUstream_st& stream, CUstreamAttrID what, CUstreamAttrValue& to) {
+void get_attribute(const CUstream_st& stream, CUstreamAttrID attribute, CUstreamAttrValue& to) {
   const StreamAttributes& all = stream.attributes;
   const MutexLock held(state().lock);
-  switch (what) {
+  switch (attribute) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW: to.accessPolicyWindow = all.window; break;
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: to.syncPolicy = all.policy; break;
     case CU_LAUNCH_ATTRIBUTE_PRIORITY: to.priority = stream.priority; break;
@@ -31,13 +31,13 @@ void get_attribute(const CUstream_st& stream, CUstreamAttrID what, CUstreamAttrV
   }
 }
 
-void set_attribute(CUstream_st& stream, CUstreamAttrID what, const CUstreamAttrValue& value) {
+void set_attribute(CUstream_st& stream, CUstreamAttrID attribute, const CUstreamAttrValue& value) {
   constexpr size_t most_bytes = 128 << 20;
   StreamAttributes& all = stream.attributes;
   const CUaccessPolicyWindow& window = value.accessPolicyWindow;
   const CUlaunchMemSyncDomainMap& domains = value.memSyncDomainMap;
   const MutexLock held(state().lock);
-  switch (what) {
+  switch (attribute) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
       require(window.hitRatio >= 0 && window.hitRatio <= 1, "hitRatio is from 0 to 1");
       require(window.num_bytes <= most_bytes, "num_bytes is at most CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE");
@@ -68,8 +68,8 @@ void copy_attributes(CUstream_st& to, const CUstream_st& from) {
   to.priority = from.priority;
 }
 
-CUstream_st& not_capturing(CUstream where) {
-  CUstream_st& stream = named_stream(where);
+CUstream_st& not_capturing(CUstream stream_handle) {
+  CUstream_st& stream = named_stream(stream_handle);
   require_not_capturing(stream);
   return stream;
 }
@@ -83,10 +83,11 @@ Operation tail(CUstream_st& stream) {
   return stream.last;
 }
 
-void add_callback(CUstream where, CUstreamCallback callback, void* data) {
-  CUstream_st& stream = named_stream(where);
+void add_callback(CUstream stream_handle, CUstreamCallback callback, void* data) {
+  CUstream_st& stream = named_stream(stream_handle);
   require_not_capturing(stream);
-  enqueue(stream, [=](const Operation& op) { run_host_function(op, [=] { callback(where, CUDA_SUCCESS, data); }); });
+  enqueue(stream,
+          [=](const Operation& op) { run_host_function(op, [=] { callback(stream_handle, CUDA_SUCCESS, data); }); });
 }
 
 }  // namespace

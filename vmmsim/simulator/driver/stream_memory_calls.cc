@@ -68,7 +68,7 @@ struct Watch {
       while (next < words->size() && fault() == CUDA_SUCCESS && advance(device, (*words)[next])) ++next;
       if (next < words->size() && fault() == CUDA_SUCCESS) return false;
     } catch (const memory::Refused& refused) {
-      set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "cuStreamWaitValue: " + refused.why, "", refused.address});
+      set_fault({CUDA_ERROR_ILLEGAL_ADDRESS, "cuStreamWaitValue: " + refused.reason, "", refused.address});
     }
     ended(op);
     return true;
@@ -123,8 +123,8 @@ Word write(CUstreamBatchMemOpType type, CUdeviceptr address, cuuint64_t value, u
   return word;
 }
 
-void put_words(CUstream where, Word* words, unsigned count, unsigned flags) {
-  CUstream_st& stream = driver::stream(where);
+void put_words(CUstream stream_handle, Word* words, unsigned count, unsigned flags) {
+  CUstream_st& stream = driver::stream(stream_handle);
   const SharedWork work = words_work({stream.context, count, words, flags});
   if (!is_capturing(stream)) {
     for (const Word& word : std::span(work->given.memOp.paramArray, count))

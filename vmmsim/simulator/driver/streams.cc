@@ -31,7 +31,7 @@ struct OwnStreams {
   std::map<CUcontext, std::weak_ptr<CUstream_st>> of_context;
   ~OwnStreams() {
     for (const auto& [context, stream] : of_context)
-      if (const auto left = stream.lock()) left->destroyed = true;
+      if (const auto alive = stream.lock()) alive->destroyed = true;
   }
 };
 
@@ -57,8 +57,8 @@ void append(CUstream_st& stream, const Operation& op, bool begins_early = false)
   if (begins_early) let_begin_early(op, stream.last, programmatic);
   else add_dependency(op, stream.last);
   if (stream.is_legacy) {
-    for (const auto& [handle, other] : state().streams)
-      if (other->context == stream.context && minds_legacy(*other)) add_dependency(op, other->last);
+    for (const auto& [handle, blocking] : state().streams)
+      if (blocking->context == stream.context && minds_legacy(*blocking)) add_dependency(op, blocking->last);
   } else if (minds_legacy(stream)) {
     add_dependency(op, stream.context->legacy.last);
   }
@@ -150,8 +150,8 @@ void start_task(const Work& work, const Operation& op) {
     } catch (const memory::Refused& refused) {  // it was allowed when it was put in
       const std::string unmapped =
           refused.address ? memory::unmapped_too_early(op->asked_by, *refused.address, "asked for it") : "";
-      const std::string& why = unmapped.empty() ? refused.why : unmapped;
-      set_fault({task.too_late, "a copy or memset came too late: " + why, "", refused.address});
+      const std::string& reason = unmapped.empty() ? refused.reason : unmapped;
+      set_fault({task.too_late, "a copy or memset came too late: " + reason, "", refused.address});
     }
     ended(op);
   });

@@ -52,15 +52,15 @@ struct Joined {
   int number = 0, file = -1;  // the descriptor there, and here
   Ledger* ledger = nullptr;
   int trace_file = -1;
-  std::string why_not;        // it has no ledger
-  bool lacks_memory = false;  // and that is why
+  std::string reason_against;  // it has no ledger
+  bool lacks_memory = false;   // and that is why
 };
 
 // `error`: what the system has answered, or 0.
-Joined refused(const char* why, int error = 0) {
+Joined refused(const char* reason, int error = 0) {
   Joined none;
   none.lacks_memory = error == ENOMEM;
-  none.why_not = error ? std::string(why) + ": " + std::strerror(error) : why;
+  none.reason_against = error ? std::string(reason) + ": " + std::strerror(error) : reason;
   return none;
 }
 
@@ -145,7 +145,7 @@ uint64_t touched_bytes() {
   return bytes;
 }
 
-const std::string& why_no_machine() { return joined().why_not; }
+const std::string& reason_without_machine() { return joined().reason_against; }
 bool lacks_memory_for_machine() { return joined().lacks_memory; }
 Ledger& ledger() { return *joined().ledger; }
 const Machine& machine() {

@@ -99,7 +99,7 @@ void open_to_gpu(Mapping& mapping, CUdevice device, unsigned flags) REQUIRES(pro
       count_open(mapping, device);
     } catch (const Refused& refused) {
       write_entries(mapping);
-      refuse(refused.error, refused.why + still);
+      refuse(refused.error, refused.reason + still);
     }
   }
   if (is_open && !opens) count_closed(mapping, device);

@@ -26,11 +26,11 @@ extern Mutex process_lock;
 // A refusal: the driver's answer, and in words which argument broke which rule and what to do.
 struct Refused {
   CUresult error;
-  std::string why;
+  std::string reason;
   std::optional<uint64_t> address = {};  // that a GPU may not touch so, if this is the reason
 };
-[[noreturn]] inline void refuse(CUresult error, const std::string& why) { throw Refused{error, why}; }
-[[noreturn]] inline void refuse(const std::string& why) { refuse(CUDA_ERROR_INVALID_VALUE, why); }
+[[noreturn]] inline void refuse(CUresult error, const std::string& reason) { throw Refused{error, reason}; }
+[[noreturn]] inline void refuse(const std::string& reason) { refuse(CUDA_ERROR_INVALID_VALUE, reason); }
 
 // Errors that came with CUDA 13.4: older headers lack their names.
 constexpr auto multicast_resource_full = CUresult(47), fabric_not_ready = CUresult(919);

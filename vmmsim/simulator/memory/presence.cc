@@ -40,7 +40,7 @@ int status_of(pid_t process) {
 }  // namespace
 
 size_t line_of_vanished(char* room, size_t size, pid_t reaped, int status) {
-  if (!why_no_machine().empty()) return 0;  // vmmsim itself, where a descriptor more was not to be had
+  if (!reason_without_machine().empty()) return 0;  // vmmsim itself, where a descriptor more was not to be had
   for (uint32_t place = 0; place < max_present; ++place) {
     std::atomic<int32_t>& present = ledger().present[place];
     int32_t process = present;

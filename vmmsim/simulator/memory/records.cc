@@ -70,10 +70,10 @@ bool has_gpu_file(int gpu) REQUIRES(process_lock) {
 }
 
 // Says on stderr, once, that memory is taken that nobody holds: figures of free memory are less then.
-void log_kept(const char* why) {
+void log_kept(const char* reason) {
   static std::atomic<bool> is_told = false;
   const char* const error = std::strerror(errno);
-  if (!is_told.exchange(true)) log_line("memory stays taken for now: %s: %s", why, error);
+  if (!is_told.exchange(true)) log_line("memory stays taken for now: %s: %s", reason, error);
 }
 
 bool punch(int gpu, uint32_t first, uint32_t frames) REQUIRES(process_lock) {
@@ -203,7 +203,7 @@ void give_back_exported() {
 
 static std::atomic<int> own_place = -1;  // among those that are present
 
-void come() {
+void register_presence() {
   const auto guard = lock_process();
   if (holds().file < 0) holds().file = open_ledger(O_RDWR);
   for (uint32_t place = 0; place < max_present && holds().file >= 0; ++place) {
@@ -216,7 +216,7 @@ void come() {
   }
 }
 
-void go() {
+void unregister_presence() {
   if (own_place >= 0) ledger().present[own_place] = 0;
 }
 

@@ -16,7 +16,7 @@ std::string create_machine(const Machine&, const Options&, const std::string& tr
 uint64_t touched_bytes();
 
 // Why this process is on no machine, for instance because vmmsim did not start it: cuInit says so. Empty: it is on one.
-const std::string& why_no_machine();
+const std::string& reason_without_machine();
 bool lacks_memory_for_machine();  // whether that is why
 // The machine that this process runs on, or one without GPUs.
 const Machine& machine();

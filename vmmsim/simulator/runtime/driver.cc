@@ -59,7 +59,7 @@ namespace driver {
 int run(const Call& call, int flags, const char* (*error_name)(int), const std::function<int()>& work) {
   return table().run(call, flags, error_name, work);
 }
-void explain(const std::string& why) { table().explain(why); }
+void explain(const std::string& reason) { table().explain(reason); }
 int not_simulated(const char* name) { return table().not_simulated(name); }
 KernelNames kernels_of(CUgraphExec graph) { return table().kernels_of(graph); }
 std::string linked_image(const std::vector<Part>& parts) { return table().linked_image(parts); }

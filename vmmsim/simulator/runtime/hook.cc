@@ -281,11 +281,11 @@ class Object {
   }
 
   // A program ends; of a library the program may need something else, and is told when it calls CUDA.
-  void cannot(const char* why) const {
+  void cannot(const char* reason) const {
     char path[4096] = "";
     if (!*map_.l_name && readlink("/proc/self/exe", path, sizeof path - 1) < 0) path[0] = '\0';
     log_line("%s contains the CUDA runtime, which cannot be replaced there: %s", *map_.l_name ? map_.l_name : path,
-             why);
+             reason);
     if (&map_ == program) _exit(125);
   }
 

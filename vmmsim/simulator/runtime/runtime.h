@@ -41,9 +41,9 @@ inline void must(int result) {
   if (result) throw Failed{result};
 }
 // `why` is for --explain.
-inline void require(bool holds, const std::string& why, cudaError_t error = cudaErrorInvalidValue) {
+inline void require(bool holds, const std::string& reason, cudaError_t error = cudaErrorInvalidValue) {
   if (holds) return;
-  driver::explain(why);
+  driver::explain(reason);
   throw Failed{error};
 }
 inline void require_non_null(const void* pointer, const char* name) {
