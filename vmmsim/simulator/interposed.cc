@@ -331,12 +331,11 @@ int describe(int fd, struct stat* is) {
 // The size of a dma-buf, 0 of what is none: a simulated one is the ledger's file at a position that tells it
 // (memory/records.cc).
 off_t dma_buf_size(int fd) {
-  constexpr off_t of_dma_buf = off_t(1) << 50;
   const int before = errno;
   const off_t position = syscall(SYS_lseek, fd, 0, SEEK_CUR);
-  const bool is_one = position > of_dma_buf && seen().is_simulated && is_called(fd, "/memfd:vmmsim-ledger");
+  const bool is_dma_buf = position > before_dma_bufs && seen().is_simulated && is_called(fd, "/memfd:vmmsim-ledger");
   errno = before;
-  return is_one ? position - of_dma_buf : 0;
+  return is_dma_buf ? position - before_dma_bufs : 0;
 }
 
 // --- What is told, and what takes no time ----------------------------------------------------------------------------

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT-0
 // What the driver is told by the library that goes before libc (interposed.cc), for --trace.
 #pragma once
+#include <sys/types.h>
+
 #include <cstddef>
+
+// A simulated dma-buf is the ledger's file at this position and its size: past the ledger's end, and past what tells of
+// other exported descriptors (memory/records.cc).
+constexpr off_t before_dma_bufs = off_t(1) << 50;
 
 struct Watcher {
   bool (*closes)(int fd);  // before it is closed: whether it holds memory

@@ -134,7 +134,7 @@ Places places_in(const std::string& name, const std::set<uint64_t>& offsets) {
   Lines lines;
   if (!file.section(".debug_line").empty()) lines = lines_of(path.c_str(), addresses);
   Places found;
-  for (const auto& [address, of_it] : lines) found.lines[address + 1 - file.first_address()] = of_it;
+  for (const auto& [address, inlined] : lines) found.lines[address + 1 - file.first_address()] = inlined;
   for (const auto& [address, function] : functions_at(file, addresses))
     found.functions[address + 1 - file.first_address()] = function;
   return found;

@@ -16,8 +16,8 @@ namespace driver {
 namespace {
 
 void require_context_flags(unsigned flags) {
-  const bool one_schedule = (flags & CU_CTX_SCHED_MASK) <= CU_CTX_SCHED_YIELD || (flags & CU_CTX_SCHED_MASK) == 4;
-  require_flags(!(flags & ~unsigned(CU_CTX_FLAGS_MASK)) && one_schedule);
+  const bool is_schedule = (flags & CU_CTX_SCHED_MASK) <= CU_CTX_SCHED_YIELD || (flags & CU_CTX_SCHED_MASK) == 4;
+  require_flags(!(flags & ~unsigned(CU_CTX_FLAGS_MASK)) && is_schedule);
 }
 
 CUcontext retain_primary(CUdevice device) {

@@ -52,10 +52,10 @@ bool is_socket_or_pipe(int fd) {
 }
 
 // The numbers of a process's descriptors that `is_one`, as a list in JSON; of more than 16 the first.
-void write_descriptors(char* text, size_t size, bool (*is_one)(int fd)) {
+void write_descriptors(char* text, size_t size, bool (*is_wanted)(int fd)) {
   int length = std::snprintf(text, size, "[");
   for (int fd = 0, found = 0; fd < most_descriptors && found < 16; ++fd)
-    if (is_one(fd)) length += std::snprintf(text + length, size - length, "%s%d", found++ ? "," : "", fd);
+    if (is_wanted(fd)) length += std::snprintf(text + length, size - length, "%s%d", found++ ? "," : "", fd);
   std::snprintf(text + length, size - length, "]");
 }
 

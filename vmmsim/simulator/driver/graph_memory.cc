@@ -13,21 +13,21 @@
 namespace driver {
 namespace {
 
-// Of a place's memory, in bytes: what nodes have allocated, or an upload made ready; and what is kept for graphs since
-// the last cuDeviceGraphMemTrim. Each with its watermark.
+// The memory at a place, for instance of a GPU, that graphs use, in bytes, with its watermarks.
 struct UseByGraphs {
   CUmemoryPool pool = nullptr;
-  uint64_t used = 0, most_used = 0, kept = 0, most_kept = 0;
+  uint64_t used = 0, most_used = 0;  // that nodes have allocated, or cuGraphUpload has made ready for them
+  uint64_t kept = 0, most_kept = 0;  // that the pool has held for nodes since the last cuDeviceGraphMemTrim
 };
 
-struct All {
+struct GraphMemories {
   std::map<PoolPlace, UseByGraphs> pools GUARDED_BY(state().lock);
   Mutex lock;                                                              // taken after that of the graphs
   std::map<uint64_t, std::weak_ptr<GraphMemory>> memory GUARDED_BY(lock);  // by its address
 };
-All& all() {
-  static All& all = *new All;
-  return all;
+GraphMemories& all() {
+  static GraphMemories& memories = *new GraphMemories;
+  return memories;
 }
 
 UseByGraphs& use_of(const PoolPlace& place) REQUIRES(state().lock) {

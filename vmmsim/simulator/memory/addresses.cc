@@ -74,11 +74,11 @@ uint64_t place(uint64_t hint, uint64_t size, uint64_t alignment) REQUIRES(proces
   for (auto region = regions.rbegin(); region != regions.rend(); ++region)
     if (const uint64_t address = room_in(*region, hint, size, alignment)) return address;
   const uint64_t taken = round_up(size, unit);
-  struct Try {
+  struct Search {
     uint64_t end;
     bool ask_kernel;
   };
-  for (const auto [end, ask_kernel] : {Try{hint ? end_of_addresses : end_of_usual, false},
+  for (const auto [end, ask_kernel] : {Search{hint ? end_of_addresses : end_of_usual, false},
                                        {hint ? end_of_addresses : end_of_usual, true},
                                        {end_of_addresses, true}}) {
     const uint64_t address = find_room(hint, end, taken, std::max(alignment, unit), ask_kernel);
@@ -92,8 +92,9 @@ uint64_t place(uint64_t hint, uint64_t size, uint64_t alignment) REQUIRES(proces
 // The kernel has a region back when nothing is reserved in it any more.
 void give_back_unused(uint64_t address) REQUIRES(process_lock) {
   const Process& p = process();
-  const auto region = std::find_if(p.regions.begin(), p.regions.end(),
-                                   [&](const Region& each) { return address >= each.begin && address < each.end; });
+  const auto region = std::find_if(p.regions.begin(), p.regions.end(), [&](const Region& candidate) {
+    return address >= candidate.begin && address < candidate.end;
+  });
   const auto next = p.reservations.lower_bound(region->begin);
   if (region->is_of_context || (next != p.reservations.end() && next->first < region->end)) return;
   give_back_addresses(region->begin);
@@ -175,8 +176,9 @@ uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long lon
   if (!address)
     refuse(CUDA_ERROR_OUT_OF_MEMORY,
            "no " + size_text(size) + " of neighbouring addresses are left" + (hint ? " at addr or above it" : ""));
-  std::erase_if(process().gone,
-                [&](const FreedRange& each) { return each.base < address + size && address < each.base + each.size; });
+  std::erase_if(process().gone, [&](const FreedRange& freed) {
+    return freed.base < address + size && address < freed.base + freed.size;
+  });
   process().reservations[address] = {size, maker()};
   change("reserve", {{"address", hexadecimal(address)}, {"size", size}});
   return address;

@@ -333,9 +333,9 @@ Handle import_fabric(const CUmemFabricHandle& handle) {
     refuse(CUDA_ERROR_NOT_SUPPORTED, "this process sees no IMEX channel, or its GPUs have no fabric handles");
   FabricHandle contents;
   std::memcpy(&contents, &handle, sizeof contents);
-  const CUmemFabricHandle whole = fabric_handle(contents);
+  const CUmemFabricHandle expected = fabric_handle(contents);
   if (contents.magic != fabric_magic || contents.token != ledger().token || contents.record >= max_records ||
-      std::memcmp(&handle, &whole, sizeof whole) != 0)
+      std::memcmp(&handle, &expected, sizeof expected) != 0)
     refuse("these 64 bytes are not a fabric handle of this machine: have all of them arrived, and in their order?");
   wait_for_maker(contents.record);
   const auto guard = lock_process();

@@ -28,7 +28,7 @@
 namespace memory {
 namespace {
 
-[[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
+[[noreturn]] void fail(const std::string& text) { throw std::runtime_error(text + ": " + std::strerror(errno)); }
 
 int make_file(const char* name, uint64_t bytes) {
   struct rlimit files;
@@ -94,8 +94,8 @@ Joined join() {
   return joined.trace_file < 0 ? refused("the file of --trace cannot be opened", errno) : joined;
 }
 const Joined& joined() {
-  static const Joined once = join();
-  return once;
+  static const Joined machine_joined = join();
+  return machine_joined;
 }
 
 }  // namespace
@@ -164,8 +164,8 @@ int trace_file() { return joined().trace_file; }
 
 const char* environment(const char* name) {
   const size_t length = std::strlen(name);
-  for (char** each = environ; each && *each; ++each)
-    if (!std::strncmp(*each, name, length) && (*each)[length] == '=') return *each + length + 1;
+  for (char** variable = environ; variable && *variable; ++variable)
+    if (!std::strncmp(*variable, name, length) && (*variable)[length] == '=') return *variable + length + 1;
   return nullptr;
 }
 
@@ -174,13 +174,13 @@ int ledger_file() { return joined().file; }
 int open_ledger(int flags) { return open_of_vmmsim(joined().number, flags); }
 
 int node() {
-  static const int once = [] {
+  static const int number = [] {
     for (const char* name : {"VMMSIM_NODE", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"})
       if (const char* rank = environment(name))
         return static_cast<int>(std::strtoul(rank, nullptr, 10) % unsigned(machine().nodes));
     return 0;
   }();
-  return once;
+  return number;
 }
 
 // The place of this process in the order of their first calls; a forked child is another.
@@ -260,8 +260,8 @@ void rebuild(Ledger& ledger) {
         for (uint32_t frame = r->first_frame; frame != invalid_index; frame = next[frame]) taken[frame] = true;
     state.first = invalid_index;
     state.free = 0;
-    for (uint32_t left = state.frames; left > 0; --left) {
-      const uint32_t frame = left - 1;
+    for (uint32_t behind = state.frames; behind > 0; --behind) {
+      const uint32_t frame = behind - 1;
       if (taken[frame]) continue;
       next[frame] = state.first;
       state.first = frame;

@@ -162,7 +162,7 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
   if (!mapping) {
     const auto& gone = process().gone;
     const auto last = std::find_if(gone.rbegin(), gone.rend(),
-                                   [&](const FreedRange& each) { return address - each.base < each.size; });
+                                   [&](const FreedRange& freed) { return address - freed.base < freed.size; });
     const std::string was = last == gone.rend() ? "" : "; it was " + in_words(*last);
     const auto there = find_locked(address);
     if (there && there->kind == Range::registered)
@@ -190,11 +190,11 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
   const bool is_multicast = mapping->kind == Range::multicast_range;
   const std::string owner =
       mapping->record == invalid_index ? "the host" : owner_name(ledger().record[mapping->record].gpu);
-  const std::string what = is_multicast ? "of a multicast object" : "memory of " + owner;
+  const std::string contents = is_multicast ? "of a multicast object" : "memory of " + owner;
   const std::string only = is_multicast ? "only multimem instructions go to a multicast address" : "";
   const unsigned has = device >= 0 && size_t(device) < mapping->access.size() ? mapping->access[size_t(device)] : 0;
   if (has == CU_MEM_ACCESS_FLAGS_PROT_READWRITE || (has && !writing))
-    return where + what + (is_multicast ? ": " + only + "; for an ordinary access map the memory itself, too" : "");
+    return where + contents + (is_multicast ? ": " + only + "; for an ordinary access map the memory itself, too" : "");
   if (mapping->opener >= 0)
     return at + " is another process's memory, and open to GPU " + std::to_string(mapping->opener) +
            " alone: open it again (cudaIpcOpenMemHandle) while " + gpu + " is the current device, for its own address";
@@ -208,7 +208,7 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
   std::string unopened;  // by what people expect to open it
   if (!is_multicast && owner == gpu) unopened = ", although it holds the memory";
   if (!is_multicast && owner != gpu) unopened = "; cudaDeviceEnablePeerAccess does not open it";
-  return where + what + ", which " + (has ? gpu + " may only read" : "is not open to " + gpu + unopened) +
+  return where + contents + ", which " + (has ? gpu + " may only read" : "is not open to " + gpu + unopened) +
          ": call cuMemSetAccess with a descriptor for " + gpu +
          (writing ? " and CU_MEM_ACCESS_FLAGS_PROT_READWRITE" : "") + (is_multicast ? "; and " + only : "");
 }
@@ -216,8 +216,8 @@ std::string what_lies_at(CUdevice device, uint64_t address, bool writing) {
 std::string unmapped_too_early(const Submission& submission, uint64_t address, const char* done) {
   const auto guard = lock_process();
   const auto& gone = process().gone;
-  const auto first = std::find_if(gone.begin(), gone.end(), [&](const FreedRange& each) {
-    return each.number > submission.after_ranges && each.how == "unmapped" && address - each.base < each.size;
+  const auto first = std::find_if(gone.begin(), gone.end(), [&](const FreedRange& freed) {
+    return freed.number > submission.after_ranges && freed.how == "unmapped" && address - freed.base < freed.size;
   });
   if (first == gone.end() || mapping_at(address)) return "";
   return hexadecimal(address) + " is " +
@@ -247,14 +247,14 @@ std::string owner_of_record(uint32_t number) REQUIRES(process_lock) {
   return record.kind == Record::physical ? owner_name(record.gpu) : "";
 }
 
-Leak left(const AllocationHandle& handle) REQUIRES(process_lock) {
+Leak leak_of(const AllocationHandle& handle) REQUIRES(process_lock) {
   const Record& record = record_of(handle);
   if (record.kind != Record::multicast)
     return {Leak::handle, record.size, owner_of_record(handle.record), handle.made_by, handle.references};
   return {Leak::multicast_object, record.size, "", handle.made_by, unsigned(memory_of_record(handle.record).size())};
 }
 
-Leak left(uint64_t base, const Allocation& allocation) REQUIRES(process_lock) {
+Leak leak_of(uint64_t base, const Allocation& allocation) REQUIRES(process_lock) {
   if (allocation.kind == Range::registered)
     return {Leak::registration, allocation.size, "the host", allocation.made_by};
   const Mapping* const mapping = mapping_at(base);
@@ -291,14 +291,14 @@ Leaks leaks() {
     for (const uint32_t memory : memory_of_record(record)) held.insert(memory);
   };
   for (const auto& [handle, referent] : p.handles)
-    if (referent->references && !referent->made_by.call.empty()) add(left(*referent), referent->record);
+    if (referent->references && !referent->made_by.call.empty()) add(leak_of(*referent), referent->record);
   for (const auto& [base, mapping] : p.mappings)
     if (mapping.referent && !mapping.made_by.call.empty())
       add({Leak::mapping, mapping.size, owner_of_record(mapping.record), mapping.made_by}, mapping.record);
   for (const auto& [base, reservation] : p.reservations)
     if (!reservation.made_by.call.empty()) add({Leak::reservation, reservation.size, "", reservation.made_by});
   for (const auto& [base, allocation] : p.allocations)
-    if (allocation.kind == Range::registered || !allocation.made_by.call.empty()) add(left(base, allocation));
+    if (allocation.kind == Range::registered || !allocation.made_by.call.empty()) add(leak_of(base, allocation));
   for (const auto& [descriptor, record] : open_descriptors()) add(descriptor, record);
   for (const uint32_t record : held) found.held[owner_of_record(record)] += ledger().record[record].size;
   return found;

@@ -28,7 +28,7 @@ struct Machine {
        pool_fds = true,       // yes or no, by these names
       one_way_peers = false;  // a GPU reaches those of higher numbers, and not the other way round
 
-  bool reaches(int gpu, int other) const { return peer_access && (!one_way_peers || gpu < other); }
+  bool reaches(int gpu, int peer) const { return peer_access && (!one_way_peers || gpu < peer); }
 };
 
 // Reads a machine's file. Throws std::runtime_error: "FILE:3: memory: ...".

@@ -38,14 +38,14 @@ std::vector<Mapping*> mappings_within(uint64_t address, uint64_t size) REQUIRES(
   if (size == 0) refuse("size is 0: make it that of one or more whole mappings");
   std::vector<Mapping*> within;
   auto& mappings = process().mappings;
-  auto each = find_containing(mappings, address);
-  if (each == mappings.end() || each->first + each->second.size <= address) each = mappings.upper_bound(address);
-  for (; each != mappings.end() && (each->first < address || each->first - address < size); ++each) {
-    Mapping& mapping = each->second;
+  auto next = find_containing(mappings, address);
+  if (next == mappings.end() || next->first + next->second.size <= address) next = mappings.upper_bound(address);
+  for (; next != mappings.end() && (next->first < address || next->first - address < size); ++next) {
+    Mapping& mapping = next->second;
     if (mapping.kind != Range::vmm && mapping.kind != Range::multicast_range)
-      refuse("the memory at " + hexadecimal(each->first) + " was not mapped by cuMemMap");
-    if (each->first < address || mapping.size > size - (each->first - address))
-      refuse("the range cuts the mapping from " + range(each->first, mapping.size) +
+      refuse("the memory at " + hexadecimal(next->first) + " was not mapped by cuMemMap");
+    if (next->first < address || mapping.size > size - (next->first - address))
+      refuse("the range cuts the mapping from " + range(next->first, mapping.size) +
              ": only whole mappings can be named, so let it begin and end where they do");
     within.push_back(&mapping);
   }
@@ -126,13 +126,13 @@ void open_mapping(Mapping& mapping, std::span<const CUmemAccessDesc> descriptors
 
 // Memory is mapped whole. Of a multicast object a part of whole granules may be, from its start on: so does
 // microsoft/mscclpp (src/core/gpu_ipc_mem.cc), whose comment says that the offset must be 0.
-void require_part(uint64_t offset, uint64_t size, uint64_t whole, uint64_t multicast_granule) {
-  const std::string all = size_text(whole);
-  if (!multicast_granule && (offset || size != whole))
+void require_part(uint64_t offset, uint64_t size, uint64_t full_size, uint64_t multicast_granule) {
+  const std::string all = size_text(full_size);
+  if (!multicast_granule && (offset || size != full_size))
     refuse(CUDA_ERROR_NOT_SUPPORTED, "the allocation has " + all +
                                          ", and is mapped whole only: make offset 0, and size " + all +
                                          "; what shall be mapped in pieces is created in pieces (cuMemCreate)");
-  if (multicast_granule && (offset || size > whole))
+  if (multicast_granule && (offset || size > full_size))
     refuse(CUDA_ERROR_NOT_SUPPORTED, "the multicast object has " + all +
                                          ", and is mapped from its start only: make offset 0, and size at most " + all);
   if (multicast_granule && size % multicast_granule)
@@ -148,9 +148,9 @@ bool is_reserved(uint64_t address) {
 
 void write_entries(const Mapping& mapping) {
   uint64_t address = mapping.base;
-  auto write = [&](Entry what) {
+  auto write = [&](Entry frame_bits) {
     for (size_t gpu = 0; gpu < mapping.access.size(); ++gpu)
-      page_table(CUdevice(gpu)).set(address, what | mapped | rights(mapping.access[gpu]));
+      page_table(CUdevice(gpu)).set(address, frame_bits | mapped | rights(mapping.access[gpu]));
     address += page_size;
   };
   if (mapping.kind == Range::multicast_range) {
@@ -192,9 +192,9 @@ void remove_mapping(uint64_t base) {
   if (gone.host_access) take_from_host(base, gone.size);
   if (gone.kind == Range::multicast_range) give_back_multicast_pages(gone.multicast_page);
   if (gone.record != invalid_index) {
-    const unsigned left = --p.times_mapped[gone.record];
-    if (left == 1) write_entries_of(gone.record);
-    if (left == 0) p.times_mapped.erase(gone.record);
+    const unsigned count = --p.times_mapped[gone.record];
+    if (count == 1) write_entries_of(gone.record);
+    if (count == 0) p.times_mapped.erase(gone.record);
   }
   if (gone.referent) {
     for (CUdevice gpu = 0; gpu < device_count(); ++gpu)
@@ -219,10 +219,10 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
       refuse(
           "the memory was created as a tile pool (allocFlags.usage), for sparse arrays alone: create it without, to "
           "map it at an address");
-    const uint64_t whole = record_of(*referent).size;
+    const uint64_t full_size = record_of(*referent).size;
     const bool is_memory = record_of(*referent).kind != Record::multicast;
     const uint64_t unit = is_memory ? machine().granularity : machine().multicast_granularity;
-    require_part(offset, size, whole, is_memory ? 0 : unit);
+    require_part(offset, size, full_size, is_memory ? 0 : unit);
     if (address % unit) refuse("ptr is " + hexadecimal(address) + ": make it a multiple of " + size_text(unit));
     // The driver does not look where the reservation ends: a range may go on in the next one.
     if (!is_reserved(address) || address + size > uint64_t(1) << address_bits)
@@ -281,9 +281,9 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
   // All descriptors are looked at before anything is changed. Whether memory can be opened so shows only mapping by
   // mapping: what stands before the one that cannot be has been changed then, as on the H200.
   for (size_t i = 0; i < descriptors.size(); ++i) {
-    const CUmemAccessDesc& each = descriptors[i];
+    const CUmemAccessDesc& descriptor = descriptors[i];
     const std::string named = "desc: descriptor " + std::to_string(i);
-    const CUmemLocation& location = each.location;
+    const CUmemLocation& location = descriptor.location;
     const bool to_host = is_host(location);
     if (!to_host && (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 ||
                      size_t(location.id) >= visible_gpus().size()))
@@ -291,8 +291,8 @@ void set_access(uint64_t address, size_t size, std::span<const CUmemAccessDesc> 
              "'s location is no GPU of this process: set location.type to CU_MEM_LOCATION_TYPE_DEVICE and location.id "
              "to a CUdevice, of which there are " +
              std::to_string(visible_gpus().size()) + ", from 0 on; its location.id is " + std::to_string(location.id));
-    if (each.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && each.flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-        each.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+    if (descriptor.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && descriptor.flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+        descriptor.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
       refuse(named + "'s flags must be CU_MEM_ACCESS_FLAGS_PROT_NONE, _READ or _READWRITE (0, 1 or 3)");
     const int gpu = to_host ? -1 : visible_gpus()[size_t(location.id)];
     for (const Mapping* mapping : within) {

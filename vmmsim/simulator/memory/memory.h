@@ -91,8 +91,8 @@ void this_thread_makes_no_calls();
 // machine; nullptr where a GPU has bound nothing. They change while others bind and unbind.
 using Replicas = std::span<const std::atomic<char*>>;
 template <class Work> void for_each_bound(Replicas replicas, Work work) {
-  for (const std::atomic<char*>& each : replicas)
-    if (char* const frame = each.load(std::memory_order_relaxed)) work(frame);
+  for (const std::atomic<char*>& bound : replicas)
+    if (char* const frame = bound.load(std::memory_order_relaxed)) work(frame);
 }
 // `entry` is a page-table entry with the flag multicast. Cheap enough for every multimem instruction; any thread.
 Replicas replicas(uint64_t entry);

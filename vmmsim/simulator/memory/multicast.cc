@@ -130,11 +130,11 @@ void require_properties(const CUmulticastObjectProp& properties) {
   require_handle_types(static_cast<unsigned>(properties.handleTypes));
 }
 
-void require_range(const char* what, uint64_t offset, uint64_t size, uint64_t whole) {
+void require_range(const char* kind, uint64_t offset, uint64_t size, uint64_t full_size) {
   if (offset % minimum() || size % minimum() || size == 0)
     refuse("offsets and sizes are multiples of the granularity, " + size_text(minimum()) + ", and the size is not 0");
-  if (offset > whole || size > whole - offset)
-    refuse(std::string("offset and size go past the end of the ") + what + ", " + size_text(whole));
+  if (offset > full_size || size > full_size - offset)
+    refuse(std::string("offset and size go past the end of the ") + kind + ", " + size_text(full_size));
 }
 
 // Binds memory once the team is complete. What `find` returns may have gone in the meantime, so it is found again.
@@ -168,7 +168,7 @@ void require_slot(const Record& object) {
   if (!slots || object.next != invalid_index) return;
   const std::span<const Record> records(ledger().record, max_records);
   const auto taken = std::ranges::count_if(
-      records, [](const Record& each) { return each.kind == Record::multicast && each.next != invalid_index; });
+      records, [](const Record& record) { return record.kind == Record::multicast && record.next != invalid_index; });
   if (taken >= slots)
     refuse(machine().driver >= 13040 ? multicast_resource_full : CUDA_ERROR_OUT_OF_MEMORY,
            "the switch has room for " + std::to_string(slots) +
@@ -357,10 +357,11 @@ void multicast_add_device(Handle handle, CUdevice device) {
     if (has(object, gpu)) refuse("GPU " + std::to_string(device) + " is of the team already");
     if (object.added == object.devices)
       refuse("the team is complete: " + std::to_string(object.devices) + " GPUs, as it was created");
-    for (int other = 0; other < int(gpus()); ++other)
-      if (has(object, other) && clique_of_gpu(other) != clique_of_gpu(gpu))
+    for (int member = 0; member < int(gpus()); ++member)
+      if (has(object, member) && clique_of_gpu(member) != clique_of_gpu(gpu))
         refuse(CUDA_ERROR_INVALID_DEVICE, "GPU " + std::to_string(device) + " is of another clique than " +
-                                              owner_name(other) + ": ask cuDeviceGetCliqueInfo who can be in one team");
+                                              owner_name(member) +
+                                              ": ask cuDeviceGetCliqueInfo who can be in one team");
     object.team[gpu / 64] |= uint64_t(1) << gpu % 64;
     ++object.added;
   }

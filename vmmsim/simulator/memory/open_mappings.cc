@@ -44,9 +44,9 @@ void require_peers_left(CUdevice device, int owner) {
   const CUdevice peer = device_of(owner);
   const auto most = size_t(machine().most_peers);
   if (!most || peer < 0 || peer == device) return;
-  for (const auto& [gpu, other] : {std::pair(device, peer), {peer, device}}) {
+  for (const auto& [gpu, partner] : {std::pair(device, peer), {peer, device}}) {
     const std::set<CUdevice> peers = peers_of(gpu);
-    if (!peers.contains(other) && peers.size() >= most)
+    if (!peers.contains(partner) && peers.size() >= most)
       refuse(CUDA_ERROR_TOO_MANY_PEERS,
              "GPU " + std::to_string(gpu) + " has " + std::to_string(most) +
                  " peers, as many as it can have without NVSwitch: open memory to fewer GPUs, or use them in groups");

@@ -150,8 +150,8 @@ Allocations::iterator allocation_with(uint64_t address) {
   if (found == process().allocations.end()) return found;
   const Allocation& allocation = found->second;  // of the host's own the driver knows whole pages
   const uint64_t size = allocation.kind == Range::host ? round_up(allocation.size, 4096) : allocation.size;
-  const bool holds_it = address - found->first < size;
-  return holds_it ? found : process().allocations.end();
+  const bool is_within = address - found->first < size;
+  return is_within ? found : process().allocations.end();
 }
 
 // The owner, as long as the allocation is not about to be freed.

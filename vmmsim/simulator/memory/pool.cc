@@ -165,7 +165,7 @@ void Pool::back(uint64_t address, uint64_t size) {
     try {
       map_unit(at);
     } catch (...) {
-      for (const uint64_t each : added) unmap_unit(each);
+      for (const uint64_t unit_address : added) unmap_unit(unit_address);
       throw;
     }
     added.push_back(at);
@@ -190,12 +190,12 @@ void Pool::map_unit(uint64_t address) {
     units_.insert(address);
     return;
   }
-  uint32_t other = invalid_index;
+  uint32_t other_unit = invalid_index;
   if (is_imported_) {
-    other = find_unit(record_, address - first_);
-    if (other == invalid_index) refuse("the process that made the block has freed it");
+    other_unit = find_unit(record_, address - first_);
+    if (other_unit == invalid_index) refuse("the process that made the block has freed it");
   }
-  map_pool_unit(device_, address, unit, access_, other);
+  map_pool_unit(device_, address, unit, access_, other_unit);
   units_.insert(address);
   if (is_imported_ || record_ == invalid_index) return;
   const LedgerLock locked;
@@ -288,8 +288,8 @@ unsigned Pool::handle_types() const {
 
 int Pool::export_fd(CUmemAllocationHandleType type) {
   const auto guard = lock_process();
-  const bool is_one = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == CU_MEM_HANDLE_TYPE_FABRIC;
-  if (!is_one || record_ == invalid_index || !(ledger().record[record_].handle_types & type))
+  const bool is_known = type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || type == CU_MEM_HANDLE_TYPE_FABRIC;
+  if (!is_known || record_ == invalid_index || !(ledger().record[record_].handle_types & type))
     refuse("the pool was made without this type of handle: cuMemPoolCreate needs it in handleTypes");
   if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
     require_handle_types(type);
@@ -344,9 +344,9 @@ void Pool::trim(uint64_t bytes, const MayHave& settled) {
 void Pool::open(CUdevice device, CUmemAccess_flags flags) {
   const auto guard = lock_process();
   access_[size_t(device)] = static_cast<unsigned char>(flags);
-  for (const uint64_t each : units_) {
-    mapping_at(each)->access = rights();
-    write_entries(*mapping_at(each));
+  for (const uint64_t unit_address : units_) {
+    mapping_at(unit_address)->access = rights();
+    write_entries(*mapping_at(unit_address));
   }
   change("open_pool", {{"address", hexadecimal(addresses_)}, {"device", device}, {"flags", int(flags)}});
 }

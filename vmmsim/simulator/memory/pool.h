@@ -52,7 +52,7 @@ class Pool {
   bool is_unused() const { return !has_blocks() && reserved() == 0; }
   bool is_pinned_on_host() const { return on_host_ == OnHost::pinned; }
   CUdevice device() const { return device_; }
-  bool is_import_of(Shared other) const { return is_imported_ && record_ == other.record; }
+  bool is_import_of(Shared shared) const { return is_imported_ && record_ == shared.record; }
 
  private:
   struct Gap {  // between blocks

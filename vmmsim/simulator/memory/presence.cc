@@ -45,9 +45,9 @@ size_t line_of_vanished(char* room, size_t size, pid_t reaped, int status) {
     std::atomic<int32_t>& present = ledger().present[place];
     int32_t process = present;
     if (process <= 0 || is_there(place) || !present.compare_exchange_strong(process, 0)) continue;
-    const int its = process == reaped ? status : status_of(process);
+    const int end_status = process == reaped ? status : status_of(process);
     char arguments[32] = "{}";
-    if (WIFSIGNALED(its)) std::snprintf(arguments, sizeof arguments, R"({"signal":%d})", WTERMSIG(its));
+    if (WIFSIGNALED(end_status)) std::snprintf(arguments, sizeof arguments, R"({"signal":%d})", WTERMSIG(end_status));
     return trace::write_line({.number = 0, .call = "vanished", .nth = 1, .arguments = arguments, .process = process},
                              room, size);
   }

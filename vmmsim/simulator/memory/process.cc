@@ -50,7 +50,7 @@ struct Gpus {
   }
 };
 Gpus& seen_gpus() {
-  static Gpus& once = []() -> Gpus& {
+  static Gpus& seen = []() -> Gpus& {
     std::vector<int> of_node;
     for (int i = 0; i < machine().gpus; ++i) of_node.push_back(node() * machine().gpus + i);
     Gpus& all = *new Gpus;
@@ -59,7 +59,7 @@ Gpus& seen_gpus() {
     if (options().slow_import) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // others look for what this one waits
     return all;
   }();
-  return once;
+  return seen;
 }
 
 }  // namespace
@@ -67,9 +67,9 @@ Gpus& seen_gpus() {
 namespace {
 
 // What /proc says of a thread of a process, in this file; "" if nothing.
-void read_of(pid_t process, pid_t thread, const char* what, char* text, size_t size) {
+void read_of(pid_t process, pid_t thread, const char* entry, char* text, size_t size) {
   char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/task/%d/%s", process, thread, what);
+  std::snprintf(path, sizeof path, "/proc/%d/task/%d/%s", process, thread, entry);
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   const ssize_t length = file < 0 ? 0 : read(file, text, size - 1);
   text[length > 0 ? length : 0] = '\0';
@@ -130,8 +130,8 @@ Waits thread_waits(pid_t process, pid_t thread) {
 }  // namespace
 
 ProcessIdentity this_process() {
-  static const ProcessIdentity once = identity_of(getpid());  // a child made by fork uses no memory
-  return once;
+  static const ProcessIdentity identity = identity_of(getpid());  // a child made by fork uses no memory
+  return identity;
 }
 
 bool has_ended(ProcessIdentity process) {
@@ -168,8 +168,8 @@ bool is_awaited() { return ledger().awaited == getpid(); }
 Mutex process_lock;
 
 Process& process() {  // never destroyed: workers may run until the very end
-  static Process& once = *new Process;
-  return once;
+  static Process& state = *new Process;
+  return state;
 }
 
 void set_visible(std::vector<int> numbers) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 #include "records.h"
+#include "../interposed.h"
 #include "../log.h"
 #include "presence.h"
 #include "process.h"
@@ -27,7 +28,6 @@ constexpr char no_room[] = "this process has no room for the memory of a GPU: is
 
 // A descriptor's file position tells the record that it holds. It is past the ledger's end, where nothing can be read.
 constexpr off_t first_position = off_t(1) << 40;
-constexpr off_t of_dma_buf = off_t(1) << 50;  // a dma-buf's: this and its size
 
 // What this process holds.
 struct Holds {
@@ -259,9 +259,9 @@ void remove_binding(uint32_t number) {
 
 // A descriptor under a number that other processes hardly have, for --adversarial-timing.
 static int elsewhere(int fd) {
-  const int other = options().adversarial_timing ? fcntl(fd, F_DUPFD_CLOEXEC, 100 + getpid() % 400) : -1;
-  if (other >= 0) close(fd);
-  return other >= 0 ? other : fd;
+  const int moved = options().adversarial_timing ? fcntl(fd, F_DUPFD_CLOEXEC, 100 + getpid() % 400) : -1;
+  if (moved >= 0) close(fd);
+  return moved >= 0 ? moved : fd;
 }
 
 int export_record(uint32_t record) {
@@ -291,18 +291,18 @@ uint32_t exported_record(int fd) {
 int export_dma_buf(std::span<const uint32_t> records, uint64_t size) {
   const int fd = elsewhere(open_ledger(O_RDONLY));
   if (fd < 0) refuse(CUDA_ERROR_OPERATING_SYSTEM, no_descriptor);
-  for (const uint32_t each : records)
-    if (!set_lock(fd, each, F_RDLCK)) {
+  for (const uint32_t record : records)
+    if (!set_lock(fd, record, F_RDLCK)) {
       close(fd);
       refuse(CUDA_ERROR_OPERATING_SYSTEM, no_lock);
     }
-  syscall(SYS_lseek, fd, of_dma_buf + off_t(size), SEEK_SET);
+  syscall(SYS_lseek, fd, before_dma_bufs + off_t(size), SEEK_SET);
   return fd;
 }
 
 uint64_t dma_buf_size(int fd) {  // past libc, whose lseek asks this
   const off_t position = syscall(SYS_lseek, fd, 0, SEEK_CUR);
-  return position > of_dma_buf && is_of_ledger(fd) ? uint64_t(position - of_dma_buf) : 0;
+  return position > before_dma_bufs && is_of_ledger(fd) ? uint64_t(position - before_dma_bufs) : 0;
 }
 
 bool show_to_host(const Record& record, uint64_t address, int protection) {
@@ -342,11 +342,11 @@ char* gpu_memory(int gpu) {
 }
 
 void clear(char* bytes, size_t size) {
-  const auto holds_it = [&](const char* memory) {
+  const auto is_within = [&](const char* memory) {
     return memory && bytes >= memory && bytes < memory + machine().memory;
   };
   int gpu = 0;
-  while (gpu < ledger().owners() && !holds_it(gpu_file(gpu).bytes)) ++gpu;
+  while (gpu < ledger().owners() && !is_within(gpu_file(gpu).bytes)) ++gpu;
   if (gpu == ledger().owners()) {  // memory of the host
     std::memset(bytes, 0, size);
     return;

@@ -32,10 +32,10 @@ PartlyRegistered& in_parts() {
 void write_entry(uint64_t page) REQUIRES(process_lock) {
   const auto& allocations = process().allocations;
   Parts found;
-  auto each = find_containing(allocations, page);
-  if (each == allocations.end()) each = allocations.begin();
-  for (; each != allocations.end() && each->first < page + page_size; ++each) {
-    const auto& [base, allocation] = *each;
+  auto next = find_containing(allocations, page);
+  if (next == allocations.end()) next = allocations.begin();
+  for (; next != allocations.end() && next->first < page + page_size; ++next) {
+    const auto& [base, allocation] = *next;
     if (allocation.kind != Range::registered) continue;
     const uint64_t begin = base / host_page * host_page, end = round_up(base + allocation.size, host_page);
     for (uint64_t at = std::max(page, begin); at < std::min(page + page_size, end); at += least_host_page) {
