@@ -247,7 +247,7 @@ void look(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_Callback
 }  // namespace
 
 void log(const std::string& what) {
-  trace::write_whole(STDERR_FILENO, "libvmm_recorder: " + what + "\n");  // perhaps nobody listens
+  trace::write_all(STDERR_FILENO, "libvmm_recorder: " + what + "\n");  // perhaps nobody listens
 }
 
 bool open(const char* path) {

@@ -87,14 +87,14 @@ class ElfFile {
   // Whether it gives a symbol to others, or takes it from them.
   bool has_symbol(std::string_view name) const {
     bool found = false;
-    each_symbol(SHT_DYNSYM, [&](std::string_view each, const Elf64_Sym&) { found |= each == name; });
+    each_symbol(SHT_DYNSYM, [&](std::string_view symbol_name, const Elf64_Sym&) { found |= symbol_name == name; });
     return found;
   }
   // Whether it holds the CUDA runtime, and the names of its functions: those of its own begin so.
   bool has_runtime_inside() const {
     bool found = false;
-    each_symbol(SHT_SYMTAB, [&](std::string_view each, const Elf64_Sym& symbol) {
-      found |= symbol.st_shndx != SHN_UNDEF && each.starts_with("libcudart_static_");
+    each_symbol(SHT_SYMTAB, [&](std::string_view symbol_name, const Elf64_Sym& symbol) {
+      found |= symbol.st_shndx != SHN_UNDEF && symbol_name.starts_with("libcudart_static_");
     });
     return found;
   }

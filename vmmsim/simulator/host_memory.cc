@@ -31,7 +31,7 @@ uint64_t left_in(const std::string& cgroup, bool is_v2) {
 
 }  // namespace
 
-uint64_t left() {
+uint64_t available() {
   const auto of_machine = [](const char* name) { return number_in("/proc/meminfo", name, 0) << 10; };
   uint64_t least = of_machine("MemAvailable:") + of_machine("SwapFree:");
   if (number_in("/proc/sys/vm/overcommit_memory", "", 0) == 2) {  // no page is given that was not promised

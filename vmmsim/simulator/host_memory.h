@@ -6,7 +6,7 @@
 namespace host_memory {
 
 // Bytes that are left for this process and those that it starts: of the machine, and of the cgroups that it is in.
-uint64_t left();
+uint64_t available();
 
 // How many processes the kernel has ended since it started because memory had run out.
 uint64_t kills();

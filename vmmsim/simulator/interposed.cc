@@ -51,8 +51,8 @@ bool begins(const char* text, const char* with) { return !std::strncmp(text, wit
 
 const char* variable(const char* name) {  // of the environment
   const size_t length = std::strlen(name);
-  for (char** each = environ; each && *each; ++each)
-    if (!std::strncmp(*each, name, length) && (*each)[length] == '=') return *each + length + 1;
+  for (char** entry = environ; entry && *entry; ++entry)
+    if (!std::strncmp(*entry, name, length) && (*entry)[length] == '=') return *entry + length + 1;
   return nullptr;
 }
 
@@ -85,25 +85,27 @@ Seen seen() { return is_read ? once : read_variable(); }
 
 // --- libc's own functions --------------------------------------------------------------------------------------------
 
-#define REPLACED(each)                                                                                           \
-  each(fopen) each(fopen64) each(glob) each(sleep) each(usleep) each(nanosleep) each(clock_nanosleep) each(poll) \
-      each(ppoll) each(select) each(pselect) each(epoll_wait) each(setsockopt) each(sendmsg) each(sendmmsg)      \
-          each(alarm) each(setitimer) each(wait4) each(statx)
+#define REPLACED(APPLY)                                                                                            \
+  APPLY(fopen)                                                                                                     \
+  APPLY(fopen64)                                                                                                   \
+  APPLY(glob) APPLY(sleep) APPLY(usleep) APPLY(nanosleep) APPLY(clock_nanosleep) APPLY(poll) APPLY(ppoll)          \
+      APPLY(select) APPLY(pselect) APPLY(epoll_wait) APPLY(setsockopt) APPLY(sendmsg) APPLY(sendmmsg) APPLY(alarm) \
+          APPLY(setitimer) APPLY(wait4) APPLY(statx)
 
 enum Replaced {
 #define NUMBER(name) number_of_##name,
-  REPLACED(NUMBER) how_many
+  REPLACED(NUMBER) replaced_count
 };
 constexpr const char* names[] = {
 #define NAME(name) #name,
     REPLACED(NAME)};
-std::atomic<void*> found[how_many];
+std::atomic<void*> found[replaced_count];
 
 void* look_up(int number) { return found[number] = dlsym(RTLD_NEXT, names[number]); }
 
 template <class Function> Function* next(int number) {
-  void* const it = found[number];
-  return reinterpret_cast<Function*>(it ? it : look_up(number));  // a constructor may sleep before ours has run
+  void* const known = found[number];
+  return reinterpret_cast<Function*>(known ? known : look_up(number));  // a constructor may sleep before ours has run
 }
 #define NEXT(name) next<decltype(name)>(number_of_##name)
 
@@ -141,7 +143,7 @@ void find_driver(Search& search) {
 
 // Before main: a program that would use another driver must not run as if it were simulated.
 __attribute__((constructor)) void begin(int, char** words, char**) {
-  for (int number = 0; number < how_many; ++number) look_up(number);
+  for (int number = 0; number < replaced_count; ++number) look_up(number);
   once = read_variable();
   is_read = true;
   if (!once.is_simulated) return;
@@ -184,13 +186,13 @@ struct Device {
 Device device_at(const char* path) {
   constexpr char before[] = "/dev/nvidia";
   if (!begins(path, before)) return {};
-  const char* const rest = path + sizeof before - 1;
+  const char* const suffix = path + sizeof before - 1;
   const unsigned gpus = unsigned(seen().gpus);
-  if (!std::strcmp(rest, "ctl")) return {true, gpus > 0, makedev(gpu_major, 255)};
-  if (!std::strcmp(rest, "-uvm")) return {true, gpus > 0, makedev(uvm_major, 0)};
+  if (!std::strcmp(suffix, "ctl")) return {true, gpus > 0, makedev(gpu_major, 255)};
+  if (!std::strcmp(suffix, "-uvm")) return {true, gpus > 0, makedev(uvm_major, 0)};
   char* end = nullptr;
-  const unsigned long gpu = std::strtoul(rest, &end, 10);
-  if (*rest < '0' || *rest > '9' || *end) return {};
+  const unsigned long gpu = std::strtoul(suffix, &end, 10);
+  if (*suffix < '0' || *suffix > '9' || *end) return {};
   return {true, gpu < gpus, makedev(gpu_major, unsigned(gpu))};
 }
 
@@ -296,7 +298,7 @@ struct FileName {
     char path[32] = "/proc/self/fd/", digits[12];
     int count = 0;
     size_t end = std::strlen(path);
-    for (unsigned rest = unsigned(fd); !count || rest; rest /= 10) digits[count++] = char('0' + rest % 10);
+    for (unsigned number = unsigned(fd); !count || number; number /= 10) digits[count++] = char('0' + number % 10);
     while (count) path[end++] = digits[--count];
     if (readlink(path, text, sizeof text - 1) < 0) text[0] = '\0';
   }
@@ -345,7 +347,7 @@ std::atomic<const Watcher*> watcher = nullptr;
 // Whether sleeps and time limits are over at once: what is only hoped to have happened by then has not.
 bool returns_at_once() {
   const bool at_once = seen().has_adversarial_timing;
-  if (const Watcher* const its = watcher; at_once && its) its->sleeps();
+  if (const Watcher* const watching = watcher; at_once && watching) watching->sleeps();
   return at_once;
 }
 int at_once(int limit) { return limit > 0 && returns_at_once() ? 0 : limit; }
@@ -358,27 +360,27 @@ bool is_interruption() {
 }
 
 pid_t wait_for(pid_t process, int* status, int options, rusage* usage) {  // no noexcept: a thread may be cancelled here
-  int its = 0;
-  const pid_t ended = NEXT(wait4)(process, &its, options, usage);
-  if (status && ended > 0) *status = its;
-  const Watcher* const watch = watcher;
-  if (watch && ended > 0 && (WIFEXITED(its) || WIFSIGNALED(its))) watch->reaped(ended, its);
+  int end_status = 0;
+  const pid_t ended = NEXT(wait4)(process, &end_status, options, usage);
+  if (status && ended > 0) *status = end_status;
+  const Watcher* const watching = watcher;
+  if (watching && ended > 0 && (WIFEXITED(end_status) || WIFSIGNALED(end_status))) watching->reaped(ended, end_status);
   return ended;
 }
 
 void notify_send(msghdr message) {
-  const Watcher* const its = watcher;
-  if (!its || !seen().has_adversarial_timing) return;
+  const Watcher* const watching = watcher;
+  if (!watching || !seen().has_adversarial_timing) return;
   int fds[256];  // one more than the host's kernel takes
   size_t count = 0;
   for (cmsghdr* at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
     if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS || at->cmsg_len <= CMSG_LEN(0)) continue;
-    const size_t these = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    if (these > sizeof fds / sizeof *fds - count) break;
-    std::memcpy(fds + count, CMSG_DATA(at), these * sizeof(int));
-    count += these;
+    const size_t sent = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    if (sent > sizeof fds / sizeof *fds - count) break;
+    std::memcpy(fds + count, CMSG_DATA(at), sent * sizeof(int));
+    count += sent;
   }
-  its->sends(fds, count);
+  watching->sends(fds, count);
 }
 
 }  // namespace
@@ -386,7 +388,7 @@ void notify_send(msghdr message) {
 #pragma GCC visibility push(default)
 extern "C" {
 
-void vmmsim_watch(const Watcher* its) { watcher = its; }
+void vmmsim_watch(const Watcher* watching) { watcher = watching; }
 
 // NCCL_NVLS_ENABLE=0 keeps multicast off a machine's real GPUs. Simulated ones can take no harm, so it does not count
 // in a process that has the simulator's driver and no other; what it starts without the simulator still finds it.
@@ -477,11 +479,11 @@ off_t lseek64(int fd, off_t offset, int whence) noexcept { return lseek(fd, offs
 // For --trace: memory is freed with the last descriptor of it, and no call of CUDA is made for that.
 int __close(int);  // libc's own
 int close(int fd) {
-  const Watcher* const its = watcher;
-  const bool holds = its && its->closes(fd);
+  const Watcher* const watching = watcher;
+  const bool holds = watching && watching->closes(fd);
   const int result = __close(fd);
-  if (holds) its->closed();
-  if (its && result && errno == EBADF) its->could_not_close(fd);
+  if (holds) watching->closed();
+  if (watching && result && errno == EBADF) watching->could_not_close(fd);
   return result;
 }
 
@@ -494,7 +496,7 @@ pid_t wait4(pid_t process, int* status, int options, rusage* usage) noexcept {
 
 // For --trace: no destructor runs that could tell of the end.
 __attribute__((noreturn)) void _exit(int status) {
-  if (const Watcher* const its = watcher) its->exits(status);
+  if (const Watcher* const watching = watcher) watching->exits(status);
   for (;;) syscall(SYS_exit_group, status);
 }
 void _Exit(int status) noexcept { _exit(status); }
@@ -502,9 +504,11 @@ void _Exit(int status) noexcept { _exit(status); }
 // For --adversarial-timing: what takes time.
 unsigned sleep(unsigned seconds) { return returns_at_once() ? 0 : NEXT(sleep)(seconds); }
 int usleep(useconds_t time) { return returns_at_once() ? 0 : NEXT(usleep)(time); }
-int nanosleep(const timespec* time, timespec* left) { return returns_at_once() ? 0 : NEXT(nanosleep)(time, left); }
-int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
-  return returns_at_once() ? 0 : NEXT(clock_nanosleep)(clock, flags, time, left);
+int nanosleep(const timespec* time, timespec* remaining) {
+  return returns_at_once() ? 0 : NEXT(nanosleep)(time, remaining);
+}
+int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* remaining) {
+  return returns_at_once() ? 0 : NEXT(clock_nanosleep)(clock, flags, time, remaining);
 }
 
 // For --adversarial-timing: what waits for so long at most; __poll_chk and __ppoll_chk are poll and ppoll with

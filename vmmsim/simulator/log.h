@@ -15,7 +15,8 @@ constexpr char log_variable[] = "VMMSIM_LOG";  // of the environment: the file's
 
 // `shown`: the line as the terminal takes it.
 inline void write_log(const char* line, size_t size, const char* shown, size_t shown_size) {
-  [[maybe_unused]] const auto told = TEMP_FAILURE_RETRY(write(STDERR_FILENO, shown, shown_size));  // or nobody listens
+  [[maybe_unused]] const auto written =
+      TEMP_FAILURE_RETRY(write(STDERR_FILENO, shown, shown_size));  // or nobody listens
   const char* const path = getenv(log_variable);
   const int log = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
   if (log < 0) return;

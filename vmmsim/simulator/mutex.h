@@ -19,7 +19,7 @@
 #else
 #define FOR_CLANG(attribute)
 #endif
-#define CAPABILITY(what) FOR_CLANG(capability(what))
+#define CAPABILITY(kind) FOR_CLANG(capability(kind))
 #define SCOPED_CAPABILITY FOR_CLANG(scoped_lockable)
 #define GUARDED_BY(lock) FOR_CLANG(guarded_by(lock))
 #define PT_GUARDED_BY(lock) FOR_CLANG(pt_guarded_by(lock))

@@ -267,9 +267,9 @@ NVML nvmlDeviceGetPciInfoExt(Device device, VersionedPci* to) {
   return ask(device, [&](int gpu) {
     if (!to) return invalid_argument;
     if (to->version != version(sizeof *to, 1)) return version_mismatch;
-    const Pci its = pci_of(gpu);
-    *to = {to->version, its.domain, its.bus, its.device, its.id, its.subsystem, 3, 2, {}};  // a 3D controller
-    std::memcpy(to->text, its.text, sizeof its.text);
+    const Pci pci = pci_of(gpu);
+    *to = {to->version, pci.domain, pci.bus, pci.device, pci.id, pci.subsystem, 3, 2, {}};  // a 3D controller
+    std::memcpy(to->text, pci.text, sizeof pci.text);
     return success;
   });
 }
@@ -384,9 +384,9 @@ NVML nvmlDeviceGetGpuFabricInfoV(Device device, VersionedFabric* to) {
     if (!to) return invalid_argument;
     const bool is_third = to->version == version(sizeof(VersionedFabric3), 3);
     if (!is_third && to->version != version(sizeof *to, 2)) return version_mismatch;
-    const Fabric its = fabric();
-    std::memcpy(to->cluster, its.cluster, sizeof its.cluster);
-    to->status = its.status, to->clique = its.clique, to->state = its.state, to->health = 0;
+    const Fabric known = fabric();
+    std::memcpy(to->cluster, known.cluster, sizeof known.cluster);
+    to->status = known.status, to->clique = known.clique, to->state = known.state, to->health = 0;
     if (is_third) static_cast<VersionedFabric3*>(to)->summary = 0;
     return success;
   });

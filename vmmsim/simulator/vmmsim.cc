@@ -75,13 +75,13 @@ const char usage[] =
 
 void log(const std::string& text) { log_wrapped("vmmsim: " + text + "\n"); }
 
-[[noreturn]] void end(int status, const std::string& why) {
-  log(why);
+[[noreturn]] void end(int status, const std::string& reason) {
+  log(reason);
   std::exit(status);
 }
 
-[[noreturn]] void bad_argument(const std::string& why) {
-  std::fprintf(stderr, "vmmsim: bad argument: %s (vmmsim --help lists the options)\n", why.c_str());
+[[noreturn]] void bad_argument(const std::string& reason) {
+  std::fprintf(stderr, "vmmsim: bad argument: %s (vmmsim --help lists the options)\n", reason.c_str());
   std::exit(2);
 }
 
@@ -102,7 +102,7 @@ std::map<std::string, std::string> machines() {  // what each is, by its name
 
 [[noreturn]] void help() {
   std::printf("%smachines:\n", usage);
-  for (const auto& [name, what] : machines()) std::printf("  %-16s  %s\n", name.c_str(), what.c_str());
+  for (const auto& [name, summary] : machines()) std::printf("  %-16s  %s\n", name.c_str(), summary.c_str());
   std::exit(0);
 }
 
@@ -171,13 +171,13 @@ using Values = std::map<std::string_view, std::string*>;
 using Flags = std::map<std::string_view, bool*>;
 
 // How many letters to take away, to add or to change, to make the one of the other.
-size_t distance(std::string_view one, std::string_view other) {
-  std::vector<size_t> row(other.size() + 1);
+size_t distance(std::string_view given, std::string_view known) {
+  std::vector<size_t> row(known.size() + 1);
   std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 0; i < one.size(); ++i) {
+  for (size_t i = 0; i < given.size(); ++i) {
     size_t above = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < other.size(); ++j)
-      above = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, above + (one[i] != other[j])}));
+    for (size_t j = 0; j < known.size(); ++j)
+      above = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, above + (given[i] != known[j])}));
   }
   return row.back();
 }
@@ -185,7 +185,7 @@ std::string meant_by(std::string_view word, const Values& options, const Flags& 
   std::vector<std::string_view> all;
   for (const auto& [name, value] : options) all.push_back(name);
   for (const auto& [name, value] : flags) all.push_back(name);
-  const auto nearest = std::ranges::min_element(all, {}, [&](auto each) { return distance(word, each); });
+  const auto nearest = std::ranges::min_element(all, {}, [&](auto name) { return distance(word, name); });
   return distance(word, *nearest) > 2 ? "" : "; did you mean " + std::string(*nearest) + "?";
 }
 
@@ -274,21 +274,21 @@ std::string find_program(const std::string& name) {
     for (std::string directory; std::getline(directories, directory, ':');)
       candidates.push_back((directory.empty() ? "." : directory) + "/" + name);
   }
-  std::string why;
+  std::string reason;
   for (const std::string& file : candidates) {
     struct stat is;
     if (stat(file.c_str(), &is) != 0) {
-      if (errno == EACCES) why = std::strerror(errno);
+      if (errno == EACCES) reason = std::strerror(errno);
     } else if (S_ISDIR(is.st_mode)) {
-      if (candidates.size() == 1) why = "it is a directory";
+      if (candidates.size() == 1) reason = "it is a directory";
     } else if (access(file.c_str(), X_OK) != 0) {
-      why = std::strerror(errno);
+      reason = std::strerror(errno);
     } else {
       return file;
     }
   }
-  if (why.empty()) end(127, name + ": there is no such program");
-  end(126, name + " cannot be executed: " + why);
+  if (reason.empty()) end(127, name + ": there is no such program");
+  end(126, name + " cannot be executed: " + reason);
 }
 
 // What the dynamic loader would load for this program, in its own words: a library in each line.
@@ -305,17 +305,17 @@ std::string ask_loader(const std::string& program) {
     _exit(126);
   }
   close(from[1]);
-  std::string said;
+  std::string output;
   char piece[4096];
   for (;;) {
     const ssize_t n = read(from[0], piece, sizeof piece);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
-    said.append(piece, n);
+    output.append(piece, n);
   }
   close(from[0]);
   (void)TEMP_FAILURE_RETRY(waitpid(child, nullptr, 0));
-  return said;
+  return output;
 }
 
 // What the GPU code in a file holds; nothing where it is damaged, which is said when a program loads it.
@@ -358,7 +358,7 @@ bool has_kernels(const std::vector<ptx::Image>& images) {
 }
 
 // Whether GPU code in a program or in a library of it can run here. Refuses a program whose kernels cannot.
-void check_gpu_code(const std::string& path, bool is_program, const memory::Machine& machine) {
+void require_gpu_code(const std::string& path, bool is_program, const memory::Machine& machine) {
   const ElfFile file(path.c_str());
   if (!file.is_elf() || file.section(".nv_fatbin").empty()) return;
   const bool is_nameless = file.has_nameless_runtime(), is_unknown = is_nameless && !known_runtimes::find(file);
@@ -380,9 +380,9 @@ void check_gpu_code(const std::string& path, bool is_program, const memory::Mach
   }
   if (!(is_nameless ? has_kernels(images) : has_kernels(file)) || ptx::newest_ptx(images, capability) || !machine.gpus)
     return;
-  const std::string why = path + " has kernels, and none can run: " + ptx::why_none(images, capability);
-  if (is_program) end(125, why);
-  log(why);
+  const std::string reason = path + " has kernels, and none can run: " + ptx::why_none(images, capability);
+  if (is_program) end(125, reason);
+  log(reason);
 }
 
 struct Library {
@@ -391,9 +391,9 @@ struct Library {
 };
 
 // From lines like "\tlibm.so.6 => /lib/libm.so.6 (0x7f00)"; "=>" may be missing.
-std::vector<Library> libraries_in(const std::string& said) {
+std::vector<Library> libraries_in(const std::string& output) {
   std::vector<Library> all;
-  std::istringstream lines(said);
+  std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
     line = line.substr(0, line.find(" (0x"));
     line.erase(0, line.find_first_not_of('\t'));
@@ -406,7 +406,8 @@ std::vector<Library> libraries_in(const std::string& said) {
 // Refuses a program that would run on anything but the simulator's libraries, or whose kernels cannot run. Returns what
 // it loads. Scripts and launchers need no look: in each process that they start, the libraries look for themselves
 // (runtime/hook.cc, interposed.cc).
-std::vector<Library> check_program(const std::string& program, const fs::path& ours, const memory::Machine& machine) {
+std::vector<Library> checked_libraries(const std::string& program, const fs::path& ours,
+                                       const memory::Machine& machine) {
   {
     const ElfFile file(program.c_str());
     if (!file.is_readable) end(125, program + " cannot be read, so nobody knows what it would load");
@@ -423,14 +424,14 @@ std::vector<Library> check_program(const std::string& program, const fs::path& o
     if (!ElfFile(interpreter.c_str()).has_symbol("_rtld_global"))
       end(125, program + " is started by " + interpreter + ", which is not there or not the loader of glibc");
   }
-  const std::string said = ask_loader(program);  // of glibc
-  if (said.find(ours / "libvmmsim_interposed.so") == said.npos)
-    end(125, program + " does not load the simulator's libraries; the loader says:\n" + said);
-  check_gpu_code(program, true, machine);
-  const std::vector<Library> loaded = libraries_in(said);
+  const std::string output = ask_loader(program);  // of glibc
+  if (output.find(ours / "libvmmsim_interposed.so") == output.npos)
+    end(125, program + " does not load the simulator's libraries; the loader says:\n" + output);
+  require_gpu_code(program, true, machine);
+  const std::vector<Library> loaded = libraries_in(output);
   for (const auto& [name, file] : loaded)
     if (file.parent_path() != ours && !name.starts_with("libcudart.so") && !name.starts_with("libcuda.so"))
-      check_gpu_code(file, false, machine);  // for the others ours is loaded
+      require_gpu_code(file, false, machine);  // for the others ours is loaded
   return loaded;
 }
 
@@ -461,28 +462,28 @@ class MemoryWatch {
     const uint64_t touched = memory::touched_bytes();
     if (touched == touched_) return;
     touched_ = touched;
-    const uint64_t left = host_memory::left();
-    if (warn_at_ ? touched <= *warn_at_ : left >= touched / 4) return;
+    const uint64_t available = host_memory::available();
+    if (warn_at_ ? touched <= *warn_at_ : available >= touched / 4) return;
     has_warned_ = true;
-    log("simulated memory takes " + format_bytes(touched) + " of this machine's, and " + format_bytes(left) +
+    log("simulated memory takes " + format_bytes(touched) + " of this machine's, and " + format_bytes(available) +
         " are left. " +
         "What a program writes to takes as much here as on a GPU, and where nothing is left the kernel ends "
         "programs: " +
-        advice(touched + left));
+        advice(touched + available));
   }
 
   void explain_end(int status) const {  // as of a shell
-    const uint64_t touched = memory::touched_bytes(), left = host_memory::left();
-    const bool has_run_out = host_memory::kills() > kills_ || left < touched / 8;
+    const uint64_t touched = memory::touched_bytes(), available = host_memory::available();
+    const bool has_run_out = host_memory::kills() > kills_ || available < touched / 8;
     if (has_run_out && (status == 128 + SIGKILL || status == 128 + SIGBUS))
       log("a signal ended the program, and meanwhile this machine's memory had run out; simulated memory took " +
-          format_bytes(touched) + ": " + advice(touched + left));
+          format_bytes(touched) + ": " + advice(touched + available));
   }
 
  private:
   std::string advice(uint64_t all) const {
-    const uint64_t each = std::max<uint64_t>(all / 2 / gpus_ >> 20, 2);
-    return "give each GPU less, for instance --memory " + std::to_string(each) + "MiB";
+    const uint64_t share = std::max<uint64_t>(all / 2 / gpus_ >> 20, 2);
+    return "give each GPU less, for instance --memory " + std::to_string(share) + "MiB";
   }
 
   const std::optional<uint64_t> warn_at_;
@@ -557,8 +558,8 @@ void stop() {
 int run(const std::string& program, char** arguments, MemoryWatch watch) {
   sigset_t passed, before;
   sigemptyset(&passed);
-  for (int each : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH, SIGTSTP})
-    sigaddset(&passed, each);
+  for (int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH, SIGTSTP})
+    sigaddset(&passed, number);
   signal(SIGCHLD, SIG_DFL);  // ignored, it would leave no status to wait for
   sigprocmask(SIG_BLOCK, &passed, &before);
   const pid_t child = fork();
@@ -599,7 +600,7 @@ int main(int, char** argv) {
     const std::string program = find_program(*arguments.program);
     const fs::path libraries = simulator();
     set_libraries(libraries);
-    set_hook(libraries, check_program(program, libraries, arguments.machine));
+    set_hook(libraries, checked_libraries(program, libraries, arguments.machine));
     setenv("VMMSIM", memory::create_machine(arguments.machine, arguments.options, arguments.trace_file).c_str(), 1);
     return run(program, arguments.program, MemoryWatch(arguments));
   } catch (const std::exception& error) {

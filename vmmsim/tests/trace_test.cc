@@ -70,13 +70,13 @@ void check_file() {
   int ends[2];
   CHECK(pipe(ends) == 0);
   close(ends[0]);
-  CHECK(trace::write_whole(ends[1], "nobody reads this\n") == EPIPE);  // and no SIGPIPE
+  CHECK(trace::write_all(ends[1], "nobody reads this\n") == EPIPE);  // and no SIGPIPE
 
   rlimit before;
   getrlimit(RLIMIT_FSIZE, &before);
   const rlimit small = {8, before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
-  CHECK(trace::write_whole(full, "more than 8 bytes\n") == EFBIG);  // and no SIGXFSZ
+  CHECK(trace::write_all(full, "more than 8 bytes\n") == EFBIG);  // and no SIGXFSZ
   setrlimit(RLIMIT_FSIZE, &before);
 }
 

@@ -99,13 +99,13 @@ std::optional<Json> read_descriptors(uint64_t address, uint64_t count) {
   constexpr uint64_t most = 1024;  // a mistake: no machine has so many places
   std::vector<std::string> all;
   for (uint64_t i = 0; i < count; ++i) {
-    const auto each = i < most ? read<CUmemAccessDesc>(address + i * sizeof(CUmemAccessDesc)) : std::nullopt;
-    if (!each) return std::nullopt;
-    const unsigned flags = each->flags;
+    const auto descriptor = i < most ? read<CUmemAccessDesc>(address + i * sizeof(CUmemAccessDesc)) : std::nullopt;
+    if (!descriptor) return std::nullopt;
+    const unsigned flags = descriptor->flags;
     const char* const name = flags == 0 ? "NONE" : flags == 1 ? "READ" : flags == 3 ? "READWRITE" : nullptr;
     all.push_back(
-        object({{"location", json(each->location)}, {"flags", named("CU_MEM_ACCESS_FLAGS_PROT_", name, flags)}}));
-    if (!name || each->location.type < 1 || each->location.type > 4) break;
+        object({{"location", json(descriptor->location)}, {"flags", named("CU_MEM_ACCESS_FLAGS_PROT_", name, flags)}}));
+    if (!name || descriptor->location.type < 1 || descriptor->location.type > 4) break;
   }
   return Json{list(all)};
 }

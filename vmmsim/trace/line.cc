@@ -34,7 +34,7 @@ size_t write_line(const Line& line, char* room, size_t size) {
   char began[48] = "", correlation[48] = "";
   member(began, "began", line.began);
   member(correlation, "correlation", line.correlation);
-  const int whole = std::snprintf(
+  const int length = std::snprintf(
       room, size,
       R"({"pid":%d,"thread":%d,"number":%llu,"time":%llu,%s%s"call":"%s","nth":%llu,"callers":%s,"device":%d,)"
       R"("arguments":%s,"result":"%s","outputs":%s,"changes":%s,"explanation":%s%s%s%s%s})"
@@ -43,7 +43,7 @@ size_t write_line(const Line& line, char* room, size_t size) {
       correlation, line.call, static_cast<unsigned long long>(line.nth), line.callers, line.device, line.arguments,
       line.result, line.outputs, line.changes, line.explanation, *line.fault ? ",\"fault\":" : "", line.fault,
       line.number > 1 ? "" : ",\"version\":", line.number > 1 ? "" : version);
-  return static_cast<size_t>(whole);
+  return static_cast<size_t>(length);
 }
 
 std::string text_of(const Line& line) {
@@ -52,7 +52,7 @@ std::string text_of(const Line& line) {
   return text;
 }
 
-int write_whole(int descriptor, std::string_view text) {
+int write_all(int descriptor, std::string_view text) {
   sigset_t both, before;
   sigemptyset(&both);
   sigaddset(&both, SIGPIPE);
@@ -77,7 +77,7 @@ int File::write(std::string_view lines) {
   if (!is_open_) return 0;
   struct stat now;
   const bool is_same = !fstat(descriptor_, &now) && now.st_dev == identity_.st_dev && now.st_ino == identity_.st_ino;
-  const int error = is_same ? write_whole(descriptor_, lines) : EBADF;
+  const int error = is_same ? write_all(descriptor_, lines) : EBADF;
   return error && is_open_.exchange(false) ? error : 0;
 }
 

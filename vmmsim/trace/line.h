@@ -61,7 +61,7 @@ std::string text_of(const Line&);
 
 // Writes all of it, or returns errno. That the other end of a pipe was closed, or a file has become too large, sends
 // no signal. Async-signal-safe.
-int write_whole(int descriptor, std::string_view text);
+int write_all(int descriptor, std::string_view text);
 
 // Several processes may write to one. It is thread-safe and async-signal-safe.
 class File {

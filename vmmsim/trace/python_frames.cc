@@ -56,8 +56,8 @@ struct Python {
       return;
     int minor = 0;
     if (std::sscanf(version(), "3.%d.", &minor) != 1 || std::strstr(version(), "free-threading")) return;
-    for (const Layout& each : layouts)
-      if (each.minor == minor) layout = &each;
+    for (const Layout& known : layouts)
+      if (known.minor == minor) layout = &known;
   }
   template <class Pointer> static bool find(const char* name, Pointer& pointer) {
     pointer = reinterpret_cast<Pointer>(dlsym(RTLD_DEFAULT, name));
@@ -82,7 +82,7 @@ std::string bytes_of(const Python& python, void* text) {
     }
     const int more = letter < 0x800 ? 1 : letter < 0x10000 ? 2 : 3;
     all += char((0xff00 >> (more + 1) & 0xff) | letter >> 6 * more);
-    for (int rest = more - 1; rest >= 0; --rest) all += char(0x80 | (letter >> 6 * rest & 0x3f));
+    for (int byte = more - 1; byte >= 0; --byte) all += char(0x80 | (letter >> 6 * byte & 0x3f));
   }
   return all;
 }
@@ -109,10 +109,10 @@ void* innermost(const Python& python) {
 const Python& python_of_process() {
   static std::atomic<const Python*> shared = nullptr;
   if (const Python* const known = shared) return *known;
-  const Python* const mine = new Python;
+  const Python* const found = new Python;
   const Python* first = nullptr;
-  if (shared.compare_exchange_strong(first, mine)) return *mine;
-  delete mine;
+  if (shared.compare_exchange_strong(first, found)) return *found;
+  delete found;
   return *first;
 }
 

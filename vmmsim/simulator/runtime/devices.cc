@@ -10,16 +10,16 @@ using namespace runtime;
 
 namespace {
 
-int attribute(int device, CUdevice_attribute what) {
+int attribute(int device, CUdevice_attribute attribute) {
   int value = 0;
-  must(cuDeviceGetAttribute(&value, what, device));
+  must(cuDeviceGetAttribute(&value, attribute, device));
   return value;
 }
 
 #define INT(field, name) {&cudaDeviceProp::field, CU_DEVICE_ATTRIBUTE_##name}
 constexpr struct {
   int cudaDeviceProp::* field;
-  CUdevice_attribute what;
+  CUdevice_attribute attribute;
 } int_properties[] = {
     INT(regsPerBlock, MAX_REGISTERS_PER_BLOCK),
     INT(warpSize, WARP_SIZE),
@@ -86,7 +86,7 @@ constexpr struct {
 #undef INT
 constexpr struct {
   size_t cudaDeviceProp::* field;
-  CUdevice_attribute what;
+  CUdevice_attribute attribute;
 } size_properties[] = {
     {&cudaDeviceProp::sharedMemPerBlock, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK},
     {&cudaDeviceProp::memPitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH},
@@ -134,8 +134,8 @@ void fill(cudaDeviceProp& all, int device) {
   must(cuDeviceGetName(all.name, sizeof all.name, device));
   must(cuDeviceGetUuid(reinterpret_cast<CUuuid*>(&all.uuid), device));
   must(cuDeviceTotalMem(&all.totalGlobalMem, device));
-  for (const auto& property : int_properties) all.*property.field = attribute(device, property.what);
-  for (const auto& property : size_properties) all.*property.field = size_t(attribute(device, property.what));
+  for (const auto& property : int_properties) all.*property.field = attribute(device, property.attribute);
+  for (const auto& property : size_properties) all.*property.field = size_t(attribute(device, property.attribute));
   for (const auto& list : size_lists)  // the attributes of a list have successive numbers
     for (int i = 0; i < list.count; ++i) {
       const int value = attribute(device, CUdevice_attribute(list.first + i));

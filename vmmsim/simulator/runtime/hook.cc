@@ -73,7 +73,7 @@ std::span<Call> calls;            // in the order of their names
 size_t calls_of_cuda = 0;         // of these
 uint64_t place_of_jit_link = 0;   // where it looks for the functions of nvJitLink
 std::atomic<uintptr_t> base = 0;  // where it is, once it is loaded
-uintptr_t jit_link_itself[jit_link::how_many] = {};
+uintptr_t jit_link_itself[jit_link::call_count] = {};
 
 // Leads to a function of our runtime; 0: it has none of that name.
 uintptr_t find_call(std::string_view name) {
@@ -125,7 +125,7 @@ class Object {
   // Each of its functions is a jump to the one that does the work, which is still called from ours.
   void lead_jit_link_to_ours() {
     if (jit_link_itself[0]) return;
-    uintptr_t found[jit_link::how_many] = {};
+    uintptr_t found[jit_link::call_count] = {};
     each_function(SHT_DYNSYM, [&](std::string_view name, const char* code, size_t) {
       if (const int call = jit_link_call(name); call >= 0) found[call] = processor::target_of_jump(code);
     });
@@ -136,9 +136,9 @@ class Object {
     each_function(SHT_DYNSYM, [&](std::string_view name, char* code, size_t) {
       const int call = jit_link_call(name);
       if (call < 0) return;
-      char its[64] = "vmmsim_";
-      jit_link::names[call].copy(its + std::strlen(its), sizeof its - sizeof "vmmsim_");
-      lead(code, find_call(its));
+      char own_name[64] = "vmmsim_";
+      jit_link::names[call].copy(own_name + std::strlen(own_name), sizeof own_name - sizeof "vmmsim_");
+      lead(code, find_call(own_name));
     });
   }
 

@@ -16,8 +16,8 @@
 #include "runtime.h"
 
 // The library's own functions: the hook writes them.
-extern "C" __attribute__((visibility("default"))) uintptr_t vmmsim_jit_link[jit_link::how_many];
-uintptr_t vmmsim_jit_link[jit_link::how_many];
+extern "C" __attribute__((visibility("default"))) uintptr_t vmmsim_jit_link[jit_link::call_count];
+uintptr_t vmmsim_jit_link[jit_link::call_count];
 
 namespace {
 
@@ -34,8 +34,8 @@ struct Links {
   std::map<void*, Link> all GUARDED_BY(lock);  // by handle
 };
 Links& links() {
-  static Links& one = *new Links;
-  return one;
+  static Links& shared = *new Links;
+  return shared;
 }
 
 template <class... Parameters> int real(int call, Parameters... parameters) {
@@ -76,8 +76,8 @@ int make(void* handle, Link& link) {
 EXPORT int vmmsim_nvJitLinkCreate(void** handle, uint32_t count, const char* const* options) {
   std::vector<const char*> all(options, options + (options ? count : 0));
   const auto has = [&all](const char* option) {
-    for (const char* each : all)
-      if (each && !std::strcmp(each, option)) return true;
+    for (const char* given : all)
+      if (given && !std::strcmp(given, option)) return true;
     return false;
   };
   Link link;

@@ -6,14 +6,14 @@
 namespace jit_link {
 
 // Our function for nvJitLinkX is vmmsim_nvJitLinkX; for the last two there is none.
-enum { create, destroy, add_data, add_file, get_size, get, get_ptx_size, get_ptx, how_many };
-constexpr std::string_view names[how_many] = {"nvJitLinkCreate",
-                                              "nvJitLinkDestroy",
-                                              "nvJitLinkAddData",
-                                              "nvJitLinkAddFile",
-                                              "nvJitLinkGetLinkedCubinSize",
-                                              "nvJitLinkGetLinkedCubin",
-                                              "nvJitLinkGetLinkedPtxSize",
-                                              "nvJitLinkGetLinkedPtx"};
+enum { create, destroy, add_data, add_file, get_size, get, get_ptx_size, get_ptx, call_count };
+constexpr std::string_view names[call_count] = {"nvJitLinkCreate",
+                                                "nvJitLinkDestroy",
+                                                "nvJitLinkAddData",
+                                                "nvJitLinkAddFile",
+                                                "nvJitLinkGetLinkedCubinSize",
+                                                "nvJitLinkGetLinkedCubin",
+                                                "nvJitLinkGetLinkedPtxSize",
+                                                "nvJitLinkGetLinkedPtx"};
 
 }  // namespace jit_link

@@ -100,10 +100,10 @@ Variable variable(const void* symbol) {
 
 // The address of a part of a variable.
 void* part(const void* symbol, size_t count, size_t offset) {
-  const Variable whole = variable(symbol);
-  require(offset <= whole.size && count <= whole.size - offset,
-          "offset and count go past the end of the variable, which has " + std::to_string(whole.size) + " bytes");
-  return reinterpret_cast<void*>(whole.address + offset);
+  const Variable known = variable(symbol);
+  require(offset <= known.size && count <= known.size - offset,
+          "offset and count go past the end of the variable, which has " + std::to_string(known.size) + " bytes");
+  return reinterpret_cast<void*>(known.address + offset);
 }
 
 struct Configuration {
@@ -152,9 +152,9 @@ void launch_with(const cudaLaunchConfig_t* config, const void* func, void** args
 
 void fill(cudaFuncAttributes& all, const void* func) {
   const CUfunction asked = function(func);
-  const auto get = [&](CUfunction_attribute what) {
+  const auto get = [&](CUfunction_attribute attribute) {
     int value = 0;
-    must(cuFuncGetAttribute(&value, what, asked));
+    must(cuFuncGetAttribute(&value, attribute, asked));
     return value;
   };
   all = {};

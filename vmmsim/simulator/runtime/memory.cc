@@ -149,9 +149,9 @@ void set_3d(const cudaPitchedPtr& to, int value, const cudaExtent& extent, CUstr
                            extent.height, where));
 }
 
-template <class Value> Value pointer_attribute(CUpointer_attribute what, const void* pointer, Value otherwise) {
+template <class Value> Value pointer_attribute(CUpointer_attribute attribute, const void* pointer, Value otherwise) {
   Value value = otherwise;
-  return cuPointerGetAttribute(&value, what, address(pointer)) == CUDA_SUCCESS ? value : otherwise;
+  return cuPointerGetAttribute(&value, attribute, address(pointer)) == CUDA_SUCCESS ? value : otherwise;
 }
 
 // Memory that the driver does not know is no error.
