@@ -53,7 +53,7 @@ CUdevice device_of(const CUmemLocation& location) {
 
 void require_location(const CUmemLocation& location) {
   switch (location.type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE: return require(is_gpu(location), "there is no such GPU");
+    case CU_MEM_LOCATION_TYPE_DEVICE: return require(is_gpu(location), no_such_gpu);
     case CU_MEM_LOCATION_TYPE_HOST:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT: return;
     case CU_MEM_LOCATION_TYPE_HOST_NUMA: return require(location.id == 0, "the host has one NUMA node, 0");
@@ -115,7 +115,7 @@ void give(const Advice& advice, CUmem_range_attribute attribute, int* to, size_t
       std::copy_n(advice.accessed_by.begin(), std::min(room, advice.accessed_by.size()), to);
       return;
     }
-    default: refuse("there is no such attribute");
+    default: refuse(no_such_attribute);
   }
 }
 
@@ -198,7 +198,7 @@ CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUme
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
                             CUstream hStream) {
   return call(ARGUMENTS(devPtr, count, flags, hStream), [&] {
-    require(!flags, "flags must be 0");
+    require_no_flags(flags);
     if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) require_location(location);
     require_not_capturing(named_stream(hStream));
     require(devPtr && count, "devPtr is null, or count is 0");

@@ -201,7 +201,7 @@ CUresult cuCtxCreate(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsign
   return call(ARGUMENTS(pctx, flags, dev), [&] {
     require_non_null(pctx, "pctx");
     if (ctxCreateParams && (ctxCreateParams->execAffinityParams || ctxCreateParams->cigParams))
-      refuse(CUresult(not_simulated("cuCtxCreate with execution affinity or graphics")), "it is not simulated");
+      refuse_not_simulated("cuCtxCreate with execution affinity or graphics");
     *pctx = create(flags, dev);
   });
 }

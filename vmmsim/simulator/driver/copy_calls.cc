@@ -70,6 +70,7 @@ bool host_reads(const Range& range) { return is_on_host(range) || is_host_vmm(ra
 // Host memory that is not managed.
 bool is_of_host(const std::optional<Range>& range) { return !range || is_on_host(*range) || is_host_vmm(*range); }
 
+constexpr char no_arrays[] = "arrays are not simulated";
 enum Sides { to_device = 1, from_device = 2, batched = 4 };  // which addresses must be known to the driver
 
 // What an H200 moves in a microsecond, or so: to and from the host, to and from another GPU, and in its own memory.
@@ -271,7 +272,7 @@ std::vector<BatchedCopy> batch_of(const CUdeviceptr* to, const CUdeviceptr* from
 }
 
 Area side(const CUmemcpy3DOperand& operand, const CUextent3D& extent) {
-  require(operand.type != CU_MEMCPY_OPERAND_TYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED, "arrays are not simulated");
+  require(operand.type != CU_MEMCPY_OPERAND_TYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED, no_arrays);
   require(operand.type == CU_MEMCPY_OPERAND_TYPE_POINTER, "no such type of operand");
   const auto& at = operand.op.ptr;
   const size_t pitch = at.rowLength ? at.rowLength : extent.width;
@@ -296,7 +297,7 @@ std::vector<BatchedCopy> batch_of(const CUDA_MEMCPY3D_BATCH_OP* list, size_t cou
 // A side of a 2D or 3D copy: memory on the host or a GPU, or the unified type, which says neither.
 template <class All>
 Area side(CUmemorytype type, const void* host, CUdeviceptr device, size_t pitch, size_t x, size_t y, const All& all) {
-  require(type != CU_MEMORYTYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED, "arrays are not simulated");
+  require(type != CU_MEMORYTYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED, no_arrays);
   require(type >= CU_MEMORYTYPE_HOST && type <= CU_MEMORYTYPE_UNIFIED, "no such memory type");
   if (!pitch) pitch = all.WidthInBytes + x;
   require(pitch >= all.WidthInBytes + x, "a row is longer than the pitch");
@@ -517,7 +518,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes,
 CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, unsigned long long flags,
                               CUstream hStream) {
   return call(ARGUMENTS(numOps, flags, hStream), [&] {
-    require(!flags, "flags must be 0");
+    require_no_flags(flags);
     copy_batch(batch_of(opList, numOps), hStream);
   });
 }

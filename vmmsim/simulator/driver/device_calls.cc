@@ -126,12 +126,12 @@ int peer_attribute(CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to) 
     case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED: return reaches;
     case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED: return reaches && machine.peer_atomics;
     case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED: return 0;  // there are no arrays
-    default: refuse("there is no such attribute");
+    default: refuse(no_such_attribute);
   }
 }
 
 void initialize(unsigned flags) {
-  require(!flags, "flags must be 0");
+  require_no_flags(flags);
   if (!memory::reason_without_machine().empty()) {
     log_once(memory::reason_without_machine());
     refuse(memory::lacks_memory_for_machine() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_SYSTEM_NOT_READY,

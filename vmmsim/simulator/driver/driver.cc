@@ -63,9 +63,11 @@ void log_crash(const std::string& text) {
 
 int not_simulated(const char* name) {
   log_once(std::string(name) + " is not simulated");
-  explain("it is not simulated");
+  explain(lacks_simulation);
   return CUDA_ERROR_NOT_SUPPORTED;
 }
+
+void refuse_not_simulated(const std::string& text) { refuse(CUresult(not_simulated(text.c_str())), lacks_simulation); }
 
 void explain(const std::string& reason) {
   if (thread().call) thread().call->reason = reason;

@@ -26,6 +26,7 @@ struct Fault;
 namespace driver {
 
 using memory::refuse;
+using memory::require_no_flags;
 
 // --- Calls ----------------------------------------------------------------------------------------------------------
 // Here and in memory/ what is called require… or refuse… throws Refused, and what is called checked… returns what it was
@@ -46,6 +47,11 @@ inline void require(bool holds, CUresult error, const char* reason) {
 }
 inline void require(bool holds, const char* reason) { require(holds, CUDA_ERROR_INVALID_VALUE, reason); }
 inline void require_flags(bool are_known) { require(are_known, "there are no such flags"); }
+[[noreturn]] void refuse_not_simulated(const std::string& text);  // and says so on stderr
+// Reasons of several calls.
+inline constexpr char no_such_attribute[] = "there is no such attribute",
+                      read_only_attribute[] = "this attribute can only be read", no_such_gpu[] = "there is no such GPU",
+                      lacks_simulation[] = "it is not simulated";
 
 // Runs `work` as a call of the program, see call.h.
 template <class Work> CUresult call(const Call& description, int flags, const Work& work) {

@@ -115,7 +115,7 @@ CUresult cuGetExportTable(const void** found, const CUuuid* table) {
   if (file.find("/libcupti.so.") != file.npos)
     reason = "CUPTI, by which profilers look on, is not simulated: " + file + " fails, and what loads it does without";
   cannot_run(caller, reason);
-  explain("it is not simulated");
+  explain(lacks_simulation);
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 #undef cuGetProcAddress  // since CUDA 12 that is the other's name; who loads the driver by hand may ask by this one

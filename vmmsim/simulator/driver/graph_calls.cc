@@ -240,7 +240,7 @@ using namespace driver;
 CUresult cuGraphCreate(CUgraph* phGraph, unsigned int flags) {
   return call(ARGUMENTS(phGraph, flags), [&] {
     require_non_null(phGraph, "phGraph");
-    require(!flags, "flags must be 0");
+    require_no_flags(flags);
     const MutexLock held(graphs().lock);
     *phGraph = make_graph().release();
   });

@@ -197,7 +197,7 @@ void use_attribute(CUdevice device, CUgraphMem_attribute attribute, void* value,
   UseByGraphs& use = use_of(on_gpu(device));
   const bool is_highest =
       attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
-  require(!sets || is_highest, "this attribute can only be read");
+  require(!sets || is_highest, read_only_attribute);
   require(!sets || !*number(value), "a watermark can only be set to 0");
   switch (attribute) {
     case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: *number(value) = in_units(use.used); return;
@@ -210,7 +210,7 @@ void use_attribute(CUdevice device, CUgraphMem_attribute attribute, void* value,
       if (sets) use.most_kept = use.kept;
       else *number(value) = use.most_kept;
       return;
-    default: refuse("there is no such attribute");
+    default: refuse(no_such_attribute);
   }
 }
 

@@ -49,7 +49,7 @@ SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) 
   }
   require(given.type > 0 && given.type <= CU_GRAPH_NODE_TYPE_CONDITIONAL, "there is no such type of node");
   const std::string text = "a node of a graph of type " + std::to_string(given.type) + " (for semaphores)";
-  refuse(CUresult(not_simulated(text.c_str())), "it is not simulated");
+  refuse_not_simulated(text);
 }
 
 CUgraphNodeParams kernel_params(const CUDA_KERNEL_NODE_PARAMS* p) {
@@ -159,12 +159,6 @@ void add(const Place& at, CUgraphNodeParams& given) {
 }
 void add(const Place& at, CUgraphNodeParams&& given) { add(at, given); }
 
-SharedWork work_at(CUgraphNode node, CUgraphNodeType type) {
-  const MutexLock held(graphs().lock);
-  require(checked(node)->work->given.type == type, "the node is of another type");
-  return node->work;
-}
-
 // What a node shall do from now on, as a program wants it. A copy or memset stays with its context if none is given.
 SharedWork changed(const SharedWork& old, CUgraphNodeParams given) {
   require(given.type == old->given.type, "the node is of another type");
@@ -199,7 +193,7 @@ void require_kernel_attribute(CUlaunchAttributeID attribute) {
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return;
     case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-      refuse(CUresult(not_simulated("a node of a graph that kernels update")), "it is not simulated");
+      refuse_not_simulated("a node of a graph that kernels update");
     default: refuse("nodes have no such attribute");
   }
 }

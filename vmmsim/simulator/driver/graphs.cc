@@ -27,6 +27,12 @@ CUgraphNode checked(CUgraphNode node) {
   return node;
 }
 
+SharedWork work_at(CUgraphNode node, CUgraphNodeType type) {
+  const MutexLock held(graphs().lock);
+  require(checked(node)->work->given.type == type, "the node is of another type");
+  return node->work;
+}
+
 void require_dependencies(CUgraph graph, std::span<const CUgraphNode> all) {
   for (size_t i = 0; i < all.size(); ++i) {
     require(checked(all[i])->graph == graph, "a dependency is another graph's");
@@ -63,7 +69,7 @@ void require_edges(const CUgraphEdgeData* data, std::span<const CUgraphNode> fro
   for (size_t i = 0; data && i < from.size(); ++i) {
     if (is_usual(data[i])) continue;
     require_edge(data[i], *from[i]->work, *from[i]->work);
-    refuse(CUresult(not_simulated("a programmatic dependency that is given to a capture")), "it is not simulated");
+    refuse_not_simulated("a programmatic dependency that is given to a capture");
   }
 }
 

@@ -69,6 +69,7 @@ Graphs& graphs();
 CUgraph checked(CUgraph) REQUIRES(graphs().lock);
 CUgraphNode checked(CUgraphNode) REQUIRES(graphs().lock);
 CUuserObject checked(CUuserObject) REQUIRES(graphs().lock);
+SharedWork work_at(CUgraphNode, CUgraphNodeType) EXCLUDES(graphs().lock);
 std::unique_ptr<CUgraph_st> make_graph() REQUIRES(graphs().lock);
 void require_clonable(const CUgraph_st&) REQUIRES(graphs().lock);
 std::unique_ptr<CUgraph_st> clone(const CUgraph_st&) REQUIRES(graphs().lock);

@@ -208,8 +208,7 @@ void pointer_attributes(unsigned count, const CUpointer_attribute* attributes, v
     try {
       pointer_attribute(to[i], attributes[i], address);
     } catch (const memory::Refused&) {
-      require(attributes[i] > 0 && attributes[i] <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE,
-              "there is no such attribute");
+      require(attributes[i] > 0 && attributes[i] <= CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, no_such_attribute);
     }
   }
 }

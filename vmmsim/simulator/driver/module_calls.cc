@@ -36,7 +36,7 @@ int function_attribute(CUfunction handle, CUfunction_attribute attribute) {
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: return function->cluster_policy;
     default: break;
   }
-  require(attribute > 0 && attribute < CU_FUNC_ATTRIBUTE_MAX, "there is no such attribute");
+  require(attribute > 0 && attribute < CU_FUNC_ATTRIBUTE_MAX, no_such_attribute);
   return 0;
 }
 
@@ -67,7 +67,7 @@ int checked_attribute(const gpu::Kernel& kernel, CUfunction_attribute attribute,
     require(value >= -1 && value <= 100, "the carveout is -1, or 0 to 100 per cent");
     return value;
   }
-  require(attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, "this attribute can only be read");
+  require(attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, read_only_attribute);
   require(value >= 0 && value + int(kernel.static_shared) <= most_shared,
           "static and dynamic shared memory of a block are 227 KiB at most");
   return value;

@@ -210,9 +210,8 @@ void free_later(uint64_t address, CUstream stream_handle) {
 // --- Pools that processes share
 
 CUmemoryPool import_pool(const void* handle, CUmemAllocationHandleType type, unsigned long long flags) {
-  require(!flags, "flags must be 0");
-  if (type == CU_MEM_HANDLE_TYPE_FABRIC)
-    refuse(CUresult(not_simulated("a fabric handle of a memory pool")), "it is not simulated");
+  require_no_flags(flags);
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC) refuse_not_simulated("a fabric handle of a memory pool");
   require(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
           "handleType must be CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
   const auto shared = memory::Pool::shared_by(reinterpret_cast<intptr_t>(handle));
@@ -251,7 +250,7 @@ CUresult later_pool_attribute(CUmemoryPool pool, int attribute, void* value, boo
   const int driver = memory::machine().driver;
   require(attribute >= type && attribute <= (driver >= 13040 ? locality_domain : decompresses) && driver >= 13020,
           "there is no such attribute, or it came with a later driver");
-  require(!set, "this attribute can only be read");
+  require(!set, read_only_attribute);
   auto& number = *static_cast<int*>(value);
   switch (attribute) {
     case type: number = std::get<0>(pool->place); break;
@@ -273,7 +272,7 @@ CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* 
   checked_own(pool);
   auto number = [&](auto& field, bool may_set) {
     auto& of_program = *static_cast<std::remove_reference_t<decltype(field)>*>(value);
-    require(may_set || !set, "this attribute can only be read");
+    require(may_set || !set, read_only_attribute);
     if (set) field = of_program;
     else of_program = field;
     return CUDA_SUCCESS;
@@ -296,7 +295,7 @@ CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* 
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return watermark(pool->most_reserved, pool->memory.reserved());
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return number(pool->used, false);
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return watermark(pool->most_used, pool->used);
-    default: refuse("there is no such attribute");
+    default: refuse(no_such_attribute);
   }
 }
 
@@ -320,7 +319,7 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
 }
 CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
   return call(ARGUMENTS(pool, dev), result_to(pool, "pool", [&] {
-                require(is_gpu(location(CU_MEM_LOCATION_TYPE_DEVICE, dev)), "there is no such GPU");
+                require(is_gpu(location(CU_MEM_LOCATION_TYPE_DEVICE, dev)), no_such_gpu);
                 return pool_in_use(on_gpu(dev));
               }));
 }
@@ -387,7 +386,7 @@ CUresult cuMemPoolExportToShareableHandle(void* handle_out, CUmemoryPool pool, C
     require_non_null(handle_out, "handle_out");
     const MutexLock held(state().lock);
     checked_own(pool);
-    require(!flags, "flags must be 0");
+    require_no_flags(flags);
     *static_cast<int*>(handle_out) = pool->memory.export_fd(handleType);
   });
 }

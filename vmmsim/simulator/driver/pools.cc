@@ -27,9 +27,7 @@ PoolPlace checked_place(const CUmemLocation& location, CUmemAllocationType type)
   const bool is_managed = type == CU_MEM_ALLOCATION_TYPE_MANAGED;
   require(is_managed || type == CU_MEM_ALLOCATION_TYPE_PINNED, "the allocation type is pinned or managed");
   switch (location.type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE:
-      require(is_gpu(location), "there is no such GPU");
-      return {type, location.type, location.id};
+    case CU_MEM_LOCATION_TYPE_DEVICE: require(is_gpu(location), no_such_gpu); return {type, location.type, location.id};
     case CU_MEM_LOCATION_TYPE_HOST: return {type, location.type, 0};
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
       require(location.id == 0, "the host has one NUMA node, 0");

@@ -146,7 +146,7 @@ CUgraphNodeParams node_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS* given) {
 SharedWork words_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& given) {
   constexpr unsigned most = 255;
   require_non_null(given.ctx, "ctx");
-  require(!given.flags, "flags must be 0");
+  require_no_flags(given.flags);
   if (given.count && !given.paramArray) log_crash("paramArray is null");
   if (given.count) require_non_null(given.paramArray, "paramArray");
   require(given.count <= most, "count is at most 255");
@@ -208,10 +208,9 @@ CUresult cuGraphAddBatchMemOpNode(CUgraphNode* phGraphNode, CUgraph hGraph, cons
 CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams_out) {
   return call(ARGUMENTS(hNode, nodeParams_out), [&] {
     require_non_null(nodeParams_out, "nodeParams_out");
-    const MutexLock held(graphs().lock);
-    const CUgraphNodeParams& given = checked(hNode)->work->given;
-    require(given.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, "the node is of another type");
-    *nodeParams_out = {given.memOp.ctx, given.memOp.count, given.memOp.paramArray, given.memOp.flags};
+    const SharedWork work = work_at(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& given = work->given.memOp;
+    *nodeParams_out = {given.ctx, given.count, given.paramArray, given.flags};
   });
 }
 CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {

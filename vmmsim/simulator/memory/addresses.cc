@@ -158,7 +158,7 @@ bool are_ours(uint64_t address) {
 
 uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long long reserved_flags) {
   const auto guard = lock_process();
-  if (reserved_flags) refuse("flags must be 0");
+  require_no_flags(reserved_flags);
   if (size == 0 || size % page_size) refuse("size is " + size_text(size) + ": make it a multiple of 2 MiB, and not 0");
   if (alignment & (alignment - 1) || alignment >> 48)
     refuse("alignment is " + size_text(alignment) + ": make it a power of two, or 0");
@@ -189,7 +189,7 @@ void free_reservation(uint64_t address, size_t size) {
   Process& p = process();
   const auto found = find_containing(p.reservations, address);
   if (found == p.reservations.end() || address - found->first >= found->second.size)
-    refuse("ptr: nothing is reserved at " + hexadecimal(address) + ", or it was freed");
+    refuse(nothing_reserved_at(address) + ", or it was freed");
   if (found->first != address || found->second.size != size)
     refuse("the reservation there has " + size_text(found->second.size) + " from " + hexadecimal(found->first) +
            " on: free all of it, as it was reserved");

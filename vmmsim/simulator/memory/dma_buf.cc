@@ -51,7 +51,7 @@ int export_dma_buf(uint64_t address, size_t size, unsigned long long flags) {
     refuse(CUDA_ERROR_NOT_SUPPORTED,
            "CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE is for GPUs that their host reaches "
            "by more than PCIe: make flags 0");
-  if (flags) refuse("flags must be 0");
+  require_no_flags(flags);
   const int fd = export_dma_buf(records, size);
   process().exported[fd] = maker();
   return fd;

@@ -212,7 +212,7 @@ size_t granularity(const CUmemAllocationProp&, CUmemAllocationGranularity_flags 
 
 Handle create(size_t size, const CUmemAllocationProp& properties, unsigned long long flags) {
   const auto guard = lock_process();
-  if (flags) refuse("flags must be 0");
+  require_no_flags(flags);
   if (size == 0 || size % machine().granularity)
     refuse("size is " + size_text(size) + ": round it up to the granularity, " + size_text(machine().granularity));
   if (!machine().vmm) refuse(CUDA_ERROR_NOT_SUPPORTED, no_vmm);
@@ -273,7 +273,7 @@ Handle retain(uint64_t address) {
 // --- Sharing --------------------------------------------------------------------------------------------------------
 static std::shared_ptr<AllocationHandle> exportable(Handle handle, unsigned type, const char* type_name,
                                                     unsigned long long flags) REQUIRES(process_lock) {
-  if (flags) refuse("flags must be 0");
+  require_no_flags(flags);
   const auto referent = named(handle);
   if (referent->imported) refuse("the handle is an import: only the process that made the memory can export it");
   if (!(record_of(*referent).handle_types & type))

@@ -211,7 +211,7 @@ void remove_mapping(uint64_t base) {
 void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned long long flags) {
   const auto guard = lock_process();
   auto checked_referent = [&]() REQUIRES(process_lock) {
-    if (flags) refuse("flags must be 0");
+    require_no_flags(flags);
     if (size == 0) refuse("size is 0: make it that of the allocation");
     const auto referent = named(handle);
     if (!address) refuse("ptr is null: reserve addresses first (cuMemAddressReserve)");
@@ -226,7 +226,7 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
     if (address % unit) refuse("ptr is " + hexadecimal(address) + ": make it a multiple of " + size_text(unit));
     // The driver does not look where the reservation ends: a range may go on in the next one.
     if (!is_reserved(address) || address + size > uint64_t(1) << address_bits)
-      refuse("ptr: nothing is reserved at " + hexadecimal(address) + ": reserve it first (cuMemAddressReserve)");
+      refuse(nothing_reserved_at(address) + ": reserve it first (cuMemAddressReserve)");
     const auto last = find_containing(process().mappings, address + size - 1);
     if (last != process().mappings.end() && last->first + last->second.size > address)
       refuse("memory is mapped already from " + range(last->first, last->second.size) +
@@ -260,8 +260,7 @@ void map(uint64_t address, size_t size, size_t offset, Handle handle, unsigned l
 void unmap(uint64_t address, size_t size) {
   const auto guard = lock_process();
   const auto within = mappings_within(address, size);
-  if (!is_reserved(address))
-    refuse("ptr: nothing is reserved at " + hexadecimal(address) + ": give an address where cuMemMap mapped something");
+  if (!is_reserved(address)) refuse(nothing_reserved_at(address) + ": give an address where cuMemMap mapped something");
   for (const Mapping* mapping : within) {
     const uint64_t base = mapping->base, bytes = mapping->size;
     remove_mapping(base);

@@ -31,6 +31,9 @@ struct Refused {
 };
 [[noreturn]] inline void refuse(CUresult error, const std::string& reason) { throw Refused{error, reason}; }
 [[noreturn]] inline void refuse(const std::string& reason) { refuse(CUDA_ERROR_INVALID_VALUE, reason); }
+inline void require_no_flags(unsigned long long flags) {
+  if (flags) refuse("flags must be 0");
+}
 
 // Errors that came with CUDA 13.4: older headers lack their names.
 constexpr auto multicast_resource_full = CUresult(47), fabric_not_ready = CUresult(919);

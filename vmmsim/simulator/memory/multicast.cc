@@ -179,7 +179,7 @@ template <class Find>
 void bind(Handle handle, TeamGpu named_gpu, uint64_t offset, uint64_t size, unsigned long long flags, Find find) {
   const auto guard = lock_process();
   auto checked_memory = [&]() REQUIRES(process_lock) {
-    if (flags) refuse("flags must be 0");
+    require_no_flags(flags);
     const Record& object = object_named(handle);
     Memory found = find();
     const Record& memory = ledger().record[found.record];

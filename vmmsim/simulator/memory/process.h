@@ -145,6 +145,9 @@ template <class Map> auto find_containing(Map& map, uint64_t address) {  // the 
   return next == map.begin() ? map.end() : --next;
 }
 bool is_reserved(uint64_t address) REQUIRES(process_lock);
+inline std::string nothing_reserved_at(uint64_t address) {  // a reason
+  return "ptr: nothing is reserved at " + hexadecimal(address);
+}
 Mapping* mapping_at(uint64_t address) REQUIRES(process_lock);  // null: nothing is mapped there
 void add_mapping(Mapping) REQUIRES(process_lock);              // and its entries in the page tables
 void remove_mapping(uint64_t base) REQUIRES(process_lock);

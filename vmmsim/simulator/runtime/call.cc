@@ -92,9 +92,10 @@ constexpr Text texts[] = {
 
 }  // namespace
 
+static constexpr char unknown_error[] = "unrecognized error code";
 const char* shown_name_of(int error) {
   const char* const name = name_of(error);
-  return name ? name : "unrecognized error code";
+  return name ? name : unknown_error;
 }
 
 // A runtime works with every driver of its major version, and with later ones.
@@ -165,7 +166,7 @@ const char* cudaGetErrorString(cudaError_t error) {
     if (known.error == error) return known.text;
   const char* text = nullptr;
   const bool is_known = name_of(error) && cuGetErrorString(CUresult(error), &text) == CUDA_SUCCESS;
-  return is_known ? text : "unrecognized error code";
+  return is_known ? text : unknown_error;
 }
 
 static cudaError_t give_last_error(const char* name, bool and_forget) {
