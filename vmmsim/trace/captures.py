@@ -20,21 +20,21 @@ def captured(lines: list[dict]) -> set[int]:
     captures: dict = collections.defaultdict(dict)  # by process: the capture of each stream, as that where it began
     events: dict = {}  # by process and event: the capture in which it was recorded
     for number, line in enumerate(lines, 1):
-        stream, its = stream_of(line), captures[line["pid"]]
+        stream, origins = stream_of(line), captures[line["pid"]]
         if line["result"] not in SUCCESS:
             continue
         if "StreamBeginCapture" in line["call"]:
-            its[stream] = stream
+            origins[stream] = stream
         elif "StreamEndCapture" in line["call"]:
-            for each in [each for each, origin in its.items() if origin == stream]:
-                del its[each]
+            for member in [member for member, origin in origins.items() if origin == stream]:
+                del origins[member]
         elif NODES.fullmatch(line["call"]):
             event = line["pid"], line["arguments"].get("event", line["arguments"].get("hEvent"))
             if "EventRecord" in line["call"]:
-                events[event] = its.get(stream)
-            elif "StreamWaitEvent" in line["call"] and events.get(event) in its.values():
-                its.setdefault(stream, events[event])
-            if stream in its:
+                events[event] = origins.get(stream)
+            elif "StreamWaitEvent" in line["call"] and events.get(event) in origins.values():
+                origins.setdefault(stream, events[event])
+            if stream in origins:
                 found.add(number)
     return found
 
@@ -43,8 +43,8 @@ def stream_of(line: dict) -> str | None:
     """As it is written, also of a launch that has a configuration."""
     arguments = line["arguments"]
     config = arguments.get("config")
-    for its in arguments, config if isinstance(config, dict) else {}:
+    for given in arguments, config if isinstance(config, dict) else {}:
         for name in "stream", "hStream":
-            if isinstance(its.get(name), str):
-                return its[name]
+            if isinstance(given.get(name), str):
+                return given[name]
     return None

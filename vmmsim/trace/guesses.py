@@ -13,16 +13,16 @@ def from_free_memory(machine, process, line):
     unused = [memory for memory in own if memory.is_exported and not memory.is_followed and not memory.lives()]
     there = [memory for memory in own if memory.lives() or memory.is_followed and memory.held_by_fd]
     lives, hidden = sum(memory.size for memory in there), sum(memory.size for memory in unused)
-    others = {
+    blocks = {
         (pid, at)
-        for pid, each in machine.processes.items()
-        for at, (_, owner, _) in each.blocks.items()
+        for pid, process in machine.processes.items()
+        for at, (_, owner, _) in process.blocks.items()
         if owner == device
     }
-    room, for_others = machine.seen.get(device, (None, None))
-    if others != for_others:  # how much ordinary memory takes is not told: it comes in whole pages
+    room, for_blocks = machine.seen.get(device, (None, None))
+    if blocks != for_blocks:  # how much ordinary memory takes is not told: it comes in whole pages
         if not hidden:
-            machine.seen[device] = free + lives, others
+            machine.seen[device] = free + lives, blocks
         return
     taken = room - free - lives  # by what only a descriptor holds
     machine.demand(0 <= taken <= hidden, "free memory is as much as cuMemGetInfo says")

@@ -31,13 +31,13 @@ class Made:
             return dataclasses.replace(self, size=self.mapped, device=None, is_multicast=None)
         return dataclasses.replace(self, size=self.mapped if self.size is None else self.size)
 
-    def may_be(self, other, identity):
+    def may_be(self, memory, identity):
         """An import, of this memory that was exported."""
         return (
             self.identity in (None, identity)
-            and self.size in (None, other.size)
-            and (self.is_multicast or self.device in (None, other.device))
-            and self.is_multicast in (None, other.is_multicast)
+            and self.size in (None, memory.size)
+            and (self.is_multicast or self.device in (None, memory.device))
+            and self.is_multicast in (None, memory.is_multicast)
         )
 
 
@@ -98,13 +98,13 @@ class Found:
         """The one memory that was exported before, and that this import may be of."""
         only = None
         key = ("size", made.size) if made.identity is None else ("identity", made.identity)
-        for nth, other, identity in self.exports if key[1] is None else self.alike[key]:
+        for nth, exported, identity in self.exports if key[1] is None else self.alike[key]:
             if nth >= made.exported:
                 break
-            if made.may_be(other, identity):
-                if only and other.at != only.at:
+            if made.may_be(exported, identity):
+                if only and exported.at != only.at:
                     return Source(None, made.size)
-                only = other
+                only = exported
         return Source(only.at, only.size) if only else Source(None, made.size)
 
 

@@ -8,7 +8,7 @@ import re
 SCHEMA = json.loads((pathlib.Path(__file__).parent / "schema.json").read_text())
 TYPES = {"integer": int, "string": str, "array": list, "object": dict}
 EXTRA = "began", "correlation", "fault", "version"  # of some lines
-KEYS = {key: TYPES[its["type"]] for key, its in SCHEMA["properties"].items() if key not in EXTRA}  # in their order
+KEYS = {key: TYPES[rule["type"]] for key, rule in SCHEMA["properties"].items() if key not in EXTRA}  # in their order
 MAY_LACK = KEYS.keys() - set(SCHEMA["required"])  # as older recordings do
 VERSION = SCHEMA["properties"]["version"]["maximum"]
 ENDS = "exit", "vanished"  # of processes
@@ -17,12 +17,12 @@ SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of NO_CALLS
 # The members of each kind of change: may be null ("?"), may be missing ("*").
 CHANGES = {
     kind: {
-        name: "*" if name not in its["required"] else "?" if member["$ref"].endswith("_or_null") else ""
-        for name, member in its["properties"].items()
+        name: "*" if name not in definition["required"] else "?" if member["$ref"].endswith("_or_null") else ""
+        for name, member in definition["properties"].items()
         if name not in ("kind", "order")
     }
-    for kind, its in SCHEMA["$defs"].items()
-    if "properties" in its
+    for kind, definition in SCHEMA["$defs"].items()
+    if "properties" in definition
 }
 MEMBERS = {kind: {"kind", "order", *members} for kind, members in CHANGES.items()}
 ADDRESS = re.compile("0x[0-9a-f]{1,16}")

@@ -42,19 +42,19 @@ class Machine:
         self.doubts: list[str] = []  # of the last line
         self.watches: list[Since] = []
 
-    def expect(self, right, what):
+    def expect(self, right, rule):
         """Of every trace. Returns whether it is so."""
-        self.checks[what] += 1
+        self.checks[rule] += 1
         if not right and self.strict:
-            raise AssertionError(f"not so: {what}")
+            raise AssertionError(f"not so: {rule}")
         if not right:
-            self.doubts.append(what)
+            self.doubts.append(rule)
         return right
 
-    def demand(self, right, what):
+    def demand(self, right, rule):
         """Of a trace that has all: not of a recording, which sees a part."""
         if self.strict:
-            self.expect(right, what)
+            self.expect(right, rule)
 
     def line(self, line: dict) -> None:
         """Takes a line that is a call, as validate_call() has it."""
@@ -66,10 +66,10 @@ class Machine:
         process = self.processes[line["pid"]]
         process.has_ended, self.touched = False, {}
         if any(change.get("kind") == "unmap" for change in line["changes"]):
-            its = self.unmapped.setdefault(line["pid"], [])
-            if its and self.lines - its[-1][0] >= FEW:
-                its.clear()
-            its.append((self.lines, line))
+            unmaps = self.unmapped.setdefault(line["pid"], [])
+            if unmaps and self.lines - unmaps[-1][0] >= FEW:
+                unmaps.clear()
+            unmaps.append((self.lines, line))
         if line["call"] in ("cudaDeviceSynchronize", "cuCtxSynchronize") and line["result"] in SUCCESS:
             self.waited[line["pid"], line["device"]] = self.lines
         checks.of_changes(self, process, line)
@@ -288,9 +288,9 @@ class Machine:
             self.memory.remove(memory)
 
     def reserve(self, process, line, address, size):
-        others = process.reservations.overlapping(address, size)
-        if not self.expect(not others, "reservations do not overlap"):
-            for at in others:
+        overlapping = process.reservations.overlapping(address, size)
+        if not self.expect(not overlapping, "reservations do not overlap"):
+            for at in overlapping:
                 self.drop_reservation(process, line, at)
         process.reservations[address] = Reservation(line["pid"], address, size, process.reserved, line)
         process.reserved += 1
@@ -315,9 +315,9 @@ class Machine:
             self.reserve(process, {**line, "call": ""}, address, size)
             room = process.reservations[address]
             room.is_guessed = True
-        others = process.mappings.overlapping(address, size)
-        if not self.expect(not others, "mappings do not overlap"):
-            for at in others:
+        overlapping = process.mappings.overlapping(address, size)
+        if not self.expect(not overlapping, "mappings do not overlap"):
+            for at in overlapping:
                 self.drop_mapping(process, line, at)
         known = self.handle(process, line, handle, size)
         memory = known.memory
@@ -426,8 +426,8 @@ class Machine:
             self.free(process, line, address)
         for pair in list(process.peers):
             self.peer(process, line, *pair, False)
-        others = getattr(self.sources, "processes", set()) - set(self.processes)  # that are still to come
-        if not others and all(process.has_ended for process in self.processes.values()):
+        expected = getattr(self.sources, "processes", set()) - set(self.processes)  # that are still to come
+        if not expected and all(process.has_ended for process in self.processes.values()):
             for memory in {**self.held, **self.touched}.values():
                 self.look_at(memory)
                 memory.is_gone = True

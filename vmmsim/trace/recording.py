@@ -97,9 +97,12 @@ class Recording:
     def join_waits(self) -> None:
         """That a call waits is of interest only if it never ends."""
         ended = {(line["pid"], line["call"], line["nth"]) for line in self.lines}
-        waiting = ((line, line["arguments"]) for line in self.lines if line["call"] == "wait")
-        over = [id(line) for line, its in waiting if (line["pid"], its.get("call"), its.get("nth")) in ended]
-        self.lines = [line for line in self.lines if id(line) not in over]
+
+        def is_over(line):
+            arguments = line["arguments"]
+            return line["call"] == "wait" and (line["pid"], arguments.get("call"), arguments.get("nth")) in ended
+
+        self.lines = [line for line in self.lines if not is_over(line)]
 
     def join_ends_of_memory(self) -> None:
         """Memory goes in the step that was the reason, a close or the end of a process. It is told in its own line,
@@ -123,9 +126,9 @@ class Recording:
         self.lines = [line for at, line in enumerate(self.lines) if at not in joined]
 
     def add(self, text: str, number: int) -> None:
-        def broken(what):
+        def broken(problem):
             newer = f"; {self.newer_version()}" if self.version > VERSION else ""
-            return Broken(f"{self.path} is no recording: line {number} {what}{newer}")
+            return Broken(f"{self.path} is no recording: line {number} {problem}{newer}")
 
         line = parsed(text)
         if line is None and (PART.match(text) or self.torn):  # the second: its rest
@@ -203,10 +206,10 @@ class Recording:
             return [
                 "It is not recorded how each process ended, so what one held that was killed counts as left at the end."
             ]
-        others = ", ".join(str(nth) for nth, pid in enumerate(pids, 1) if pid not in ended)
+        alive = ", ".join(str(nth) for nth, pid in enumerate(pids, 1) if pid not in ended)
         several = len(pids) - len(ended) > 1
         return [
-            f"The recording ends before process{'es' * several} {others}. What {'they' if several else 'it'} held then "
+            f"The recording ends before process{'es' * several} {alive}. What {'they' if several else 'it'} held then "
             "counts as left at the end."
         ]
 
