@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// The machine that is simulated, and the one record of it that all its processes share.
+// The machine that is simulated.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -36,20 +36,5 @@ Machine read_machine(const std::string& file);
 // "141 GiB", "512MiB", "1048576" -> bytes. Throws std::runtime_error.
 uint64_t read_bytes(const std::string& text);
 uint64_t read_size(const std::string& text);  // of memory: likewise, rounded down to 2 MiB
-
-// What the user asked of vmmsim beside the machine; shared as well.
-struct Options {
-  bool explain = false, leaks = false, trace = false;
-  bool strict = false;              // an ordinary access to a multicast address is a fault
-  bool adversarial_timing = false;  // sleeps and time limits are over at once, processes end late, descriptors differ
-  bool unsupported_ends = false;    // the launch of a kernel that is not simulated ends the process
-  char fail_call[64] = "";          // --fail CALL:N@K=ERROR; empty: none
-  uint64_t fail_number = 0;
-  int fail_process = 0;  // 0: of all processes together
-  int fail_error = 0;    // the CUresult or cudaError_t
-  int slow_after = 10;   // seconds of a kernel, after which the user is told
-  int slow_import = 0;   // seconds for which an import waits at most, until the memory's maker has ended
-  int late_kernels = 0;  // milliseconds for which a kernel does not begin, unless the program waits for it
-};
 
 }  // namespace memory

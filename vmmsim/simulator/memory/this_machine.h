@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include "machine.h"
+#include "options.h"
 
 namespace memory {
 
