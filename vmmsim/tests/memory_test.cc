@@ -203,7 +203,7 @@ CASE(dma_bufs) {
 
 // What has been released and is mapped still is told as a mapping alone.
 CASE(told_leaks) {
-  current_call() = "cuMemCreate #1";
+  caller().call = "cuMemCreate #1";
   const Handle handle = create(page, on_gpu(0), 0);
   EXPECT(leaks().all.size() == 1 && leaks().all[0].kind == Leak::handle);
   const uint64_t address = reserve(page, 0, 0, 0);
@@ -524,7 +524,7 @@ ROLE(hopeless) {
   while (!started) std::this_thread::yield();
   const Handle object = multicast_create(team_of(2, page)), memory = create(page, on_gpu(0), 0);
   multicast_add_device(object, 0);
-  current_call() = "cuMulticastBindMem #1";
+  caller().call = "cuMulticastBindMem #1";
   multicast_bind(object, {}, 0, memory, 0, page, 0);
 }
 

@@ -148,7 +148,7 @@ std::string answer_to(const std::string& line) {
   for (const Named& each : calls) {
     if (name != each.name || given.size() != each.arguments) continue;
     static std::map<std::string, unsigned> made;
-    memory::current_call() = name + " #" + std::to_string(++made[name]);
+    memory::caller().call = name + " #" + std::to_string(++made[name]);
     try {
       return answer(0, "", each.call(given));
     } catch (const memory::Refused& refused) {

@@ -116,9 +116,9 @@ void trace_vanished(pid_t reaped = 0, int status = 0) {
 // process's, or on its way to one.
 void trace_gone() {
   std::vector<std::string> gone;
-  const auto changes = std::exchange(memory::changes, &gone);
+  const auto changes = std::exchange(memory::caller().changes, &gone);
   memory::give_back_exported();
-  memory::changes = changes;
+  memory::caller().changes = changes;
   if (gone.empty()) return;
   const std::string changed = trace::list(gone);
   write_line({.number = 0, .call = "gone", .nth = count_call("gone"), .changes = changed.c_str()});
@@ -200,12 +200,12 @@ class InProgress {
  public:
   explicit InProgress(CallContext& context) {
     thread().call = &context;
-    memory::current_call() = context.name + " #" + std::to_string(context.nth);
-    memory::changes = memory::options().trace ? &context.changes : nullptr;
+    memory::caller().call = context.name + " #" + std::to_string(context.nth);
+    memory::caller().changes = memory::options().trace ? &context.changes : nullptr;
   }
   InProgress(const InProgress&) = delete;
   ~InProgress() {
-    memory::changes = nullptr;
+    memory::caller().changes = nullptr;
     thread().call = nullptr;
   }
 };

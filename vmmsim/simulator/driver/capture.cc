@@ -25,7 +25,7 @@ const char legacy_is_blocked[] =
     "stream 0 waits for all streams that were made without CU_STREAM_NON_BLOCKING, and one of these captures";
 
 void refuse_and_end(Capture& capture, CUresult error, const std::string& reason) {
-  if (capture.invalid.empty()) capture.invalid = memory::current_call();
+  if (capture.invalid.empty()) capture.invalid = memory::caller().call;
   refuse(error, reason);
 }
 
@@ -104,7 +104,7 @@ bool capture_wait(CUstream_st& stream, const CUevent_st& event) {
   if (stream.is_legacy) refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, legacy_is_blocked);
   if (stream.capture && stream.capture != capture) {
     const char* const reason = "the event is of another capture than the stream: two captures do not become one";
-    stream.capture->invalid = memory::current_call();
+    stream.capture->invalid = memory::caller().call;
     refuse_and_end(*capture, CUDA_ERROR_STREAM_CAPTURE_MERGE, reason);
   }
   if (!stream.capture) {
@@ -177,7 +177,7 @@ void refuse_if_unsafe_in_capture() {
         capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread().capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
     if (!is_own && !is_others) continue;
     prohibiting = capture.get();
-    if (capture->invalid.empty()) capture->invalid = memory::current_call();
+    if (capture->invalid.empty()) capture->invalid = memory::caller().call;
   }
   if (prohibiting)
     refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,

@@ -168,7 +168,7 @@ CheckedCopy checked_copy(const Area& to, const Area& from, int sides, const Copy
   log_crashes(source, from.address, sides);
   const bool to_multicast = require_access(to_user, to, writing, target);
   const bool from_multicast = require_access(from_user, from, reading, source);
-  if (to_multicast || from_multicast) memory::log_ordinary_access(memory::current_call());
+  if (to_multicast || from_multicast) memory::log_ordinary_access(memory::caller().call);
   if (to_user != from_user && may(from_user, to, writing)) to_user = from_user;  // the source's GPU copies, if it may
   const auto work = task_work(CU_GRAPH_NODE_TYPE_MEMCPY, who.context, [=] { copy_now(to_user, to, from_user, from); });
   if (to.height == 1 && to.depth == 1) work->task()->run = [=] { copy_in_parts(to_user, to, from_user, from); };
@@ -423,7 +423,7 @@ SharedWork memset_work(const CUDA_MEMSET_NODE_PARAMS_v2& given, bool is_captured
           "the destination is no memory of a GPU, or has been freed (cuMemFreeAsync)");
   require(given.width <= size_t(1) << memory::address_bits, "the range is too long");
   const CUdevice device = context->device;
-  if (!is_captured && require_access(device, area, writing, range)) memory::log_ordinary_access(memory::current_call());
+  if (!is_captured && require_access(device, area, writing, range)) memory::log_ordinary_access(memory::caller().call);
   const auto set = [=, value = given.value](const Area& area) {
     for (const memory::Piece& piece : pieces(device, area, writing)) fill(piece, value, element);
   };

@@ -58,7 +58,7 @@ void log_unsupported(const std::string& text) {
 
 void log_crash(const std::string& text) {
   if (memory::options().explain)
-    log_once(memory::current_call() + ": here an H200's driver (580.159.04) ended the process with SIGSEGV: " + text);
+    log_once(memory::caller().call + ": here an H200's driver (580.159.04) ended the process with SIGSEGV: " + text);
 }
 
 int not_simulated(const char* name) {

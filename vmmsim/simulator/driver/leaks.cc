@@ -115,7 +115,7 @@ std::string line_of_all(const memory::Leaks& leaks) {
 }  // namespace
 
 void note_place() {
-  const memory::Place place = std::exchange(memory::current_place(), nullptr);
+  const memory::Place place = std::exchange(memory::caller().place, nullptr);
   if (!place) return;
   Callers here = callers();  // without a lock: the loader has one, too
   const MutexLock held(stacks().lock);

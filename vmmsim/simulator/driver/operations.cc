@@ -103,7 +103,7 @@ constexpr std::chrono::seconds long_wait(3);  // may be one without end: a trace
 
 void await_end(const Operation& op) {
   op->is_awaited = true;
-  op->awaited_by = memory::current_call();
+  op->awaited_by = memory::caller().call;
   const auto is_over = [&]() REQUIRES(state().lock) { return op->has_ended || fault(); };
   if (state().an_end.wait_for(state().lock, long_wait, is_over)) return;
   state().lock.unlock();

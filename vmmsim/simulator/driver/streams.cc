@@ -77,7 +77,7 @@ uint64_t microseconds_of(const Work& work) { return work.task() ? work.task()->m
 memory::Submission submission() {
   const memory::Options& options = memory::options();
   if (!options.trace && !options.explain) return {};
-  return {memory::current_call(), memory::ranges_given_back()};
+  return {memory::caller().call, memory::ranges_given_back()};
 }
 
 // Without work it is a mark, or what other processes see.

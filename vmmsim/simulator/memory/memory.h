@@ -38,9 +38,22 @@ inline void require_no_flags(unsigned long long flags) {
 // Errors that came with CUDA 13.4: older headers lack their names.
 constexpr auto multicast_resource_full = CUresult(47), fabric_not_ready = CUresult(919);
 
-// Changes to allocations, reservations, mappings and access, for --trace: objects of JSON, ../../trace/README.md tells
-// which. The functions here report through this; the driver sets it.
-extern thread_local std::vector<std::string>* changes;
+// The call that a thread makes. The driver says which; the functions here tell it what they change, and note by it who
+// made something.
+using Place = std::shared_ptr<std::atomic<unsigned>>;
+struct Caller {
+  std::string call = {};  // "cuMemCreate #3"
+  Place place = {};       // of that call in the program, once it has made something, for --leaks
+  // Changes to allocations, reservations, mappings and access, for --trace: objects of JSON, ../../trace/README.md tells
+  // which. Null: nobody wants to know.
+  std::vector<std::string>* changes = nullptr;
+};
+Caller& caller();  // of this thread
+// Who made something. What no call made is the simulator's own, and no leak.
+struct Maker {
+  std::string call = {};
+  Place place = {};  // its value is a number of the driver's, once it has found the place
+};
 
 // The machine's GPU (0 to gpus * nodes - 1) of each CUdevice of this process. Once, before all other calls. Without it
 // these are the GPUs of this process's node. All devices here are CUdevices.
@@ -207,15 +220,7 @@ uint64_t ranges_given_back();  // by this process, so far
 std::string unmapped_too_early(const Submission&, uint64_t address, const char* done);
 
 // --- What is left at the end ----------------------------------------------------------------------------------------
-// Who made something. What no call made is the simulator's own, and no leak.
-using Place = std::shared_ptr<std::atomic<unsigned>>;
-struct Maker {
-  std::string call = {};  // "cuMemCreate #3"
-  Place place = {};       // of that call in the program, for --leaks: a number of the driver's, once it has found it
-};
-Maker maker();                // of what the thread that asks makes now
-std::string& current_call();  // of that thread; the driver sets it
-Place& current_place();       // likewise; null: the call has made nothing yet, or nobody wants to know
+Maker maker();  // of what the calling thread makes now
 
 struct Leak {
   enum Kind { handle, multicast_object, mapping, reservation, allocation, registration, descriptor, dma_buf } kind;

@@ -282,7 +282,7 @@ static void log_hopeless_wait(const Record& object, unsigned missing) REQUIRES(p
   log_line(
       "%s waits for ever: the multicast object's team lacks %u of %u GPUs, and nobody is left to "
       "add one with cuMulticastAddDevice",
-      current_call().c_str(), missing, object.devices);
+      caller().call.c_str(), missing, object.devices);
   process_lock.unlock();
   if (alarm(0)) raise(SIGALRM);
   if (options().unsupported_ends) _exit(125);
@@ -428,7 +428,7 @@ void multicast_unbind(Handle handle, CUdevice device, size_t offset, size_t size
     refuse("no memory of GPU " + std::to_string(device) +
            " was bound with this offset and this size, and none lies whole within them");
   if (options().explain && unbound != std::vector{std::pair(offset, size)})
-    log_wrapped("vmmsim: " + current_call() + " names " + size_text(size) + " of the multicast object, from offset " +
+    log_wrapped("vmmsim: " + caller().call + " names " + size_text(size) + " of the multicast object, from offset " +
                 hexadecimal(offset) + " on, where " + std::to_string(unbound.size()) +
                 " smaller binds are; the header wants offset and size of one bind, and calls all else undefined. Here "
                 "all that lie within are undone\n");

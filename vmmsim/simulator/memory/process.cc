@@ -18,12 +18,11 @@
 
 namespace memory {
 
-thread_local std::vector<std::string>* changes = nullptr;
-std::string& current_call() { return thread_slot<std::string, struct CurrentCall>(); }
-Place& current_place() { return thread_slot<Place, struct CurrentPlace>(); }
+Caller& caller() { return thread_slot<Caller>(); }
 Maker maker() {
-  if (options().leaks && !current_place()) current_place() = std::make_shared<std::atomic<unsigned>>(0);
-  return {current_call(), current_place()};
+  Caller& now = caller();
+  if (options().leaks && !now.place) now.place = std::make_shared<std::atomic<unsigned>>(0);
+  return {now.call, now.place};
 }
 
 namespace {
@@ -187,14 +186,14 @@ MutexLock lock_process() {
 
 void change(trace::Kind kind, const std::vector<Member>& members) {
   static std::atomic<uint64_t> order = 0;
-  if (changes) changes->push_back(trace::change(kind, members, ++order));
+  if (caller().changes) caller().changes->push_back(trace::change(kind, members, ++order));
 }
 
 static std::atomic<uint64_t> given_back = 0;
 uint64_t ranges_given_back() { return given_back; }
 void record_freed(uint64_t base, uint64_t size, std::string_view how) {
   auto& gone = process().gone;
-  gone.push_back({base, size, ++given_back, how, current_call()});
+  gone.push_back({base, size, ++given_back, how, caller().call});
   if (gone.size() > 256) gone.pop_front();
 }
 

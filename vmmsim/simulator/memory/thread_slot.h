@@ -6,10 +6,10 @@
 
 namespace memory {
 
-// This thread's value, one for each Name. It goes when the destructor of its key has its turn; that of main's thread
+// This thread's value, one of each type. It goes when the destructor of its key has its turn; that of main's thread
 // stays. What calls later, such as the destructor of a key that was made later, finds a new value, as on an H100: so
 // nobody keeps the reference.
-template <class T, class Name = T> T& thread_slot() {
+template <class T> T& thread_slot() {
   static const pthread_key_t key = [] {
     pthread_key_t created;
     pthread_key_create(&created, [](void* value) { delete static_cast<T*>(value); });
