@@ -20,8 +20,8 @@ namespace {
 constexpr size_t of_cuda = 12;  // frames, of the driver and the like, about
 
 bool is_of_cuda(const std::string& name) {
-  for (const char* const its : {"libcuda.so", "libcudart.so", "libcupti.so", "libvmm_recorder.so"})
-    if (name.starts_with(its)) return true;
+  for (const char* const prefix : {"libcuda.so", "libcudart.so", "libcupti.so", "libvmm_recorder.so"})
+    if (name.starts_with(prefix)) return true;
   return name.starts_with("libcudart-");  // as some packages name it
 }
 

@@ -9,8 +9,12 @@ namespace {
 uint64_t bits(const void* address) { return reinterpret_cast<uint64_t>(address); }
 
 // The runtime's structures are the driver's.
-const CUmemAccessDesc* driver_s(const cudaMemAccessDesc* its) { return reinterpret_cast<const CUmemAccessDesc*>(its); }
-const CUmemPoolProps* driver_s(const cudaMemPoolProps* its) { return reinterpret_cast<const CUmemPoolProps*>(its); }
+const CUmemAccessDesc* as_driver(const cudaMemAccessDesc* given) {
+  return reinterpret_cast<const CUmemAccessDesc*>(given);
+}
+const CUmemPoolProps* as_driver(const cudaMemPoolProps* given) {
+  return reinterpret_cast<const CUmemPoolProps*>(given);
+}
 
 int owner(const CUmemPoolProps* pool) {
   return pool->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? pool->location.id : -1;
@@ -200,9 +204,10 @@ const RecordedCalls& of_runtime = *new RecordedCalls{
     RUNTIME(gives, cudaDeviceGetMemPool_v11020, (memPool, device), model.made_pool(*memPool, device)),
     RUNTIME(asks, cudaDeviceSetMemPool_v11020, (device, memPool), ),
     RUNTIME(gives, cudaMemPoolCreate_v11020, (memPool, poolProps),
-            model.made_pool(*memPool, owner(driver_s(poolProps)))),
+            model.made_pool(*memPool, owner(as_driver(poolProps)))),
     RUNTIME(asks, cudaMemPoolDestroy_v11020, (memPool), ),
-    RUNTIME(gives, cudaMemPoolSetAccess_v11020, (memPool, descList, count), model.open_pool(driver_s(descList), count)),
+    RUNTIME(gives, cudaMemPoolSetAccess_v11020, (memPool, descList, count),
+            model.open_pool(as_driver(descList), count)),
     RUNTIME(asks, cudaMemPoolGetAccess_v11020, (flags, memPool, location), ),
     RUNTIME(asks, cudaMemPoolTrimTo_v11020, (memPool, minBytesToKeep), ),
     RUNTIME(asks, cudaMemPoolSetAttribute_v11020, (memPool, attr, value), ),

@@ -8,7 +8,7 @@
 
 namespace {
 
-std::string why(CUptiResult result) {
+std::string text_of(CUptiResult result) {
   const char* words = nullptr;
   cuptiGetResultString(result, &words);
   return words ? words : "no reason given";
@@ -22,7 +22,7 @@ void begin_durations() {
     return recorder::log("CUPTI's version " + std::to_string(version) +
                          " is not known: how long kernels and copies took is not recorded");
   if (const CUptiResult result = recorder::begin_activities(); result != CUPTI_SUCCESS)
-    recorder::log("CUPTI does not tell how long kernels and copies took: " + why(result));
+    recorder::log("CUPTI does not tell how long kernels and copies took: " + text_of(result));
 }
 
 bool is_set(const char* name) {
@@ -49,6 +49,6 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
     return 1;
   }
   if (subscriber) cuptiUnsubscribe(subscriber);
-  recorder::log("CUPTI refuses: " + why(result) + "; nothing is recorded");
+  recorder::log("CUPTI refuses: " + text_of(result) + "; nothing is recorded");
   return 0;
 }

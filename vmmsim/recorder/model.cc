@@ -105,23 +105,24 @@ void Model::map(uint64_t address, size_t size, uint64_t handle) {
 }
 
 void Model::unmap(uint64_t address, size_t size) {
-  auto each = mappings_.lower_bound(address);
-  while (each != mappings_.end() && each->first - address < size) {
-    change("unmap", {{"address", hexadecimal(each->first)}, {"size", each->second}});
-    unmapped_.push_back(*each);
-    each = mappings_.erase(each);
+  auto mapping = mappings_.lower_bound(address);
+  while (mapping != mappings_.end() && mapping->first - address < size) {
+    change("unmap", {{"address", hexadecimal(mapping->first)}, {"size", mapping->second}});
+    unmapped_.push_back(*mapping);
+    mapping = mappings_.erase(mapping);
   }
 }
 
 void Model::access(uint64_t address, size_t size, const CUmemAccessDesc* descriptors, size_t count) {
   uint64_t next = address;
-  for (auto each = mappings_.lower_bound(address); each != mappings_.end() && each->first - address < size; ++each) {
-    if (each->first != next) return;  // behind a hole nothing changes
-    next += each->second;
+  for (auto mapping = mappings_.lower_bound(address); mapping != mappings_.end() && mapping->first - address < size;
+       ++mapping) {
+    if (mapping->first != next) return;  // behind a hole nothing changes
+    next += mapping->second;
     for (size_t i = 0; i < count; ++i) {
       const auto& [location, flags] = descriptors[i];
-      change("access", {{"address", hexadecimal(each->first)},
-                        {"size", each->second},
+      change("access", {{"address", hexadecimal(mapping->first)},
+                        {"size", mapping->second},
                         {"device", location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : -1},
                         {"flags", int(flags)}});
     }

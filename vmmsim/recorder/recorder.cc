@@ -84,8 +84,8 @@ thread_local int depth = 0;                        // how deep in calls it is
 thread_local Model::Taken* in_progress = nullptr;  // what the outermost of these takes away
 thread_local uint64_t began = 0;                   // when the outermost did
 
-void end(const std::string& why) {
-  if (state().records.exchange(false)) log(why + ": the recording ends here, and the program goes on");
+void end(const std::string& reason) {
+  if (state().records.exchange(false)) log(reason + ": the recording ends here, and the program goes on");
 }
 
 void write_lines(const std::string& lines) {
@@ -120,25 +120,25 @@ void show_kernel(trace::Call& call, const char* kernel) {
 
 // Before it waits, since it may not come back.
 void note_wait(const CUpti_CallbackData& data) {
-  Waiting its = {plain(data.functionName), 0, began, frames(most_callers), trace::python_frames()};
+  Waiting entry = {plain(data.functionName), 0, began, frames(most_callers), trace::python_frames()};
   State& all = state();
   const std::lock_guard held(all.lock);
-  its.nth = ++all.calls[its.name];
-  all.waiting[gettid()] = std::move(its);
+  entry.nth = ++all.calls[entry.name];
+  all.waiting[gettid()] = std::move(entry);
 }
 
 // Who is ended while it waits can tell nothing any more: this thread tells it before.
 void tell_waits() {
   State& all = state();
   const std::lock_guard held(all.lock);
-  for (auto& [thread, its] : all.waiting) {
-    if (its.is_told || !all.records || trace::microseconds() - its.began < long_wait) continue;
-    its.is_told = true;
+  for (auto& [thread, entry] : all.waiting) {
+    if (entry.is_told || !all.records || trace::microseconds() - entry.began < long_wait) continue;
+    entry.is_told = true;
     std::string lines;
-    const std::string callers = all.modules.callers(its.stack, its.of_python, lines);
-    const std::string arguments = trace::object({{"call", its.name}, {"nth", its.nth}});
+    const std::string callers = all.modules.callers(entry.stack, entry.of_python, lines);
+    const std::string arguments = trace::object({{"call", entry.name}, {"nth", entry.nth}});
     lines += trace::text_of({.number = ++all.lines,
-                             .began = its.began,
+                             .began = entry.began,
                              .call = "wait",
                              .nth = ++all.calls["wait"],
                              .callers = callers.c_str(),
@@ -183,13 +183,13 @@ void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUp
   const std::string given = trace::given(call, [](const void*) { return std::string(); });
   const std::string taken = succeeded ? trace::taken(call) : "{}", result = name_of(domain, error);
   State& all = state();
-  Waiting its;
+  Waiting entered;
   if (recorded.kind == RecordedCall::waits) {
     const std::lock_guard held(all.lock);
-    if (const auto noted = all.waiting.extract(gettid())) its = std::move(noted.mapped());
+    if (const auto noted = all.waiting.extract(gettid())) entered = std::move(noted.mapped());
   }
-  const auto stack = its.nth ? its.stack : frames(data.symbolName ? callers_of_launch : most_callers);
-  const auto of_python = its.nth ? its.of_python : trace::python_frames();
+  const auto stack = entered.nth ? entered.stack : frames(data.symbolName ? callers_of_launch : most_callers);
+  const auto of_python = entered.nth ? entered.of_python : trace::python_frames();
 
   const std::lock_guard held(all.lock);
   if (!all.records) return;
@@ -208,7 +208,7 @@ void record(const RecordedCall& recorded, CUpti_CallbackDomain domain, const CUp
                            .began = began,
                            .correlation = recorded.may_give_work() ? data.correlationId : 0,
                            .call = name.c_str(),
-                           .nth = its.nth ? its.nth : ++all.calls[name],
+                           .nth = entered.nth ? entered.nth : ++all.calls[name],
                            .callers = callers.c_str(),
                            .device = model.device,
                            .arguments = given.c_str(),
@@ -246,8 +246,8 @@ void look(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_Callback
 
 }  // namespace
 
-void log(const std::string& what) {
-  trace::write_all(STDERR_FILENO, "libvmm_recorder: " + what + "\n");  // perhaps nobody listens
+void log(const std::string& text) {
+  trace::write_all(STDERR_FILENO, "libvmm_recorder: " + text + "\n");  // perhaps nobody listens
 }
 
 bool open(const char* path) {
@@ -262,11 +262,11 @@ bool open(const char* path) {
   // The lock is nobody's in a child. It has no driver, and what it asks for is refused.
   pthread_atfork([] { state().lock.lock(); }, [] { state().lock.unlock(); },
                  [] {
-                   State& its = state();
-                   its.lines = 0;
-                   its.calls.clear();
-                   its.waiting.clear();
-                   its.lock.unlock();
+                   State& inherited = state();
+                   inherited.lines = 0;
+                   inherited.calls.clear();
+                   inherited.waiting.clear();
+                   inherited.lock.unlock();
                  });
   all.records = true;
   watch_waits();

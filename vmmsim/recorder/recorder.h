@@ -12,7 +12,7 @@ namespace recorder {
 // Begins. Several processes may write to one file. Returns whether it could, and says on stderr why not.
 bool open(const char* path);
 
-void log(const std::string& what);  // on stderr, in one piece
+void log(const std::string& text);  // on stderr, in one piece
 
 // Called a few times a second, by a thread that is not the program's.
 void flush_now_and_then(void (*flush)());

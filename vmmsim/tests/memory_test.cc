@@ -664,14 +664,15 @@ CASE(lacking, lack_most) {
   EXPECT(p.allocFlags.compressionType == 0);
   const uint64_t a = map_new(page);
   REFUSED(CUDA_ERROR_INVALID_DEVICE, "cannot reach", (open_to(a, page, {access_of(1)}), 0));
-  EXPECT(is_to_fail("cuMemMap") == false && is_to_fail("cuMemCreate") == false && is_to_fail("cuMemCreate") == true);
+  EXPECT(count_for_fail("cuMemMap") == false && count_for_fail("cuMemCreate") == false &&
+         count_for_fail("cuMemCreate") == true);
   set_visible({1});
   EXPECT(wait_for(start("blind").process) == 0);
 }
 ROLE(blind) {  // sees the machine's GPU 1 alone
   set_visible({1});
   REFUSED(CUDA_ERROR_INVALID_DEVICE, "sees 1", memory_info(1));
-  EXPECT(is_to_fail("cuMemCreate") == false);
+  EXPECT(count_for_fail("cuMemCreate") == false);
   const uint64_t before = free_of(0);
   map_new(4 * MiB);
   EXPECT(free_of(0) == before - 4 * MiB && memory::ledger().gpu[1].free * page == free_of(0));

@@ -167,7 +167,7 @@ using Gate = std::optional<Answer> (*)(const CallContext&);
 
 std::optional<Answer> injected_failure(const CallContext& context) {
   const memory::Options& options = memory::options();
-  if (!*options.fail_call || !memory::is_to_fail(context.name.c_str())) return std::nullopt;
+  if (!*options.fail_call || !memory::count_for_fail(context.name.c_str())) return std::nullopt;
   return Answer{options.fail_error, "--fail asks for it"};
 }
 

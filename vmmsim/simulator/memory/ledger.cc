@@ -194,7 +194,7 @@ static int nth_process() {
   return place;
 }
 
-bool is_to_fail(const char* call) {
+bool count_for_fail(const char* call) {
   const int process = nth_process(), wanted = options().fail_process;
   return !std::strcmp(call, options().fail_call) && (!wanted || wanted == process) &&
          ++ledger().calls == options().fail_number;

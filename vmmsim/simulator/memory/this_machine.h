@@ -29,6 +29,6 @@ constexpr char worker_name[] = "vmmsim worker";  // of each thread that runs ker
 // The environment is read and files are opened past libc, whose functions are replaced (interposed.cc).
 const char* environment(const char* name);  // null: there is no such variable
 // Counts the calls named --fail's CALL, over all processes: true for the one that must fail.
-bool is_to_fail(const char* call);
+bool count_for_fail(const char* call);
 
 }  // namespace memory
