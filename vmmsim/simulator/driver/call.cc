@@ -39,7 +39,7 @@ constexpr char too_late[] =
 constexpr char forked[] =
     "a forked child has no driver; fork before cuInit, or start the child as a program of its own";
 
-// What calls tell of themselves, while they hold the state's lock or not.
+// Counts of calls and lines. A lock of its own: a call may hold the state's lock when it reports.
 struct Reports {
   Mutex lock;
   std::map<std::string, uint64_t> calls GUARDED_BY(lock);  // how many of each name there were
@@ -102,8 +102,8 @@ void write_line(trace::Line line) {
   log("cannot write the trace: " + reason + ": it ends here, and the program goes on");
 }
 
-// Of processes that ended without a word. Perhaps in a handler of a signal.
-std::atomic<bool> has_vanished = false;  // one of which it was told, and what it held is still to be looked at
+// Writes lines of processes that ended without one of their own. Perhaps in a handler of a signal.
+std::atomic<bool> has_vanished = false;  // such a process was told of, and whether memory went with it is not known yet
 void trace_vanished(pid_t reaped = 0, int status = 0) {
   char line[512];
   while (const size_t size = memory::line_of_vanished(line, sizeof line, reaped, status)) {
@@ -195,7 +195,7 @@ std::optional<Answer> without_init(const CallContext& context) {
 
 constexpr Gate gates[] = {injected_failure, after_shutdown, within_host_function, after_a_fault, without_init};
 
-// Nobody's call while it lasts but this one: it names what it makes, and collects its changes.
+// The call that the thread makes: what it calls within is no call of the program's. Memory notes and reports by it.
 class InProgress {
  public:
   explicit InProgress(CallContext& context) {
@@ -249,8 +249,8 @@ std::string explanation_of(const CallContext& context, const char* error) {
   return format_call(context.call) + " answers " + error + (reason.empty() ? "" : ": " + reason);
 }
 
-// What each call would say again is said no more: after a fault, and to a library that asks for calls which the driver
-// has not. The trace has them all.
+// After a fault each call would say the same, and so would each look-up of a library that asks for calls which the
+// driver has not: stderr has the first of these lines, the trace all.
 void log_explanation(const CallContext& context, const std::string& explanation) {
   static std::atomic<int> after_faults = 0, lookups = 0;
   const bool is_after_fault = context.result == fault(), is_lookup = context.name == "cuGetProcAddress";

@@ -68,7 +68,7 @@ int not_simulated(const char* name);
 std::string file_of(const void* address);
 void cannot_run(const void* address, const std::string& reason);
 
-// Those that an executable graph launches, for --trace, which has no lines of their own for them; else none.
+// The kernels that an executable graph launches: --trace shows them with the launch. Without --trace none.
 KernelNames kernels_of(CUgraphExec);
 
 // What a process does beside its calls, for --trace: when a late kernel begins (the calls that launch it and that wait

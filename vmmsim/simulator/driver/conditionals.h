@@ -31,7 +31,8 @@ CUgraphNode add_conditional(CUgraph, CUDA_CONDITIONAL_NODE_PARAMS&, std::span<co
 // Throws Refused unless handles of the graph have nodes, and its bodies only what can be there.
 void require_conditionals(const CUgraph_st&) REQUIRES(graphs().lock);
 
-// What a launch puts in for such a node, whose bodies have these steps; and what it puts in first, for all.
+// The work of a conditional node in a launch, whose bodies have these steps; and that which comes before all nodes and
+// sets the values that are set at each launch.
 SharedWork conditional_work(const Work& node, std::vector<std::vector<Step>> bodies);
 SharedWork set_at_launch(const std::vector<SharedWork>& conditional_nodes);
 

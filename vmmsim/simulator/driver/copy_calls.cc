@@ -101,7 +101,7 @@ void copy_now(CUdevice to_user, const Area& to, CUdevice from_user, const Area& 
   }
 }
 
-// Of plain ranges.
+// Copies plain ranges, which have one row.
 void copy_in_parts(CUdevice to_user, const Area& to, CUdevice from_user, const Area& from) {
   pieces(to_user, to, writing), pieces(from_user, from, reading);
   in_parts(to.width, [&](size_t done, size_t size) {

@@ -36,7 +36,7 @@ const char* name_of(int error);
 
 void log(const std::string& text);  // on stderr, in one piece
 
-// For --explain, once for each call: where an H200's driver does not answer but crash.
+// Says, for --explain and once for each call, that an H200's driver would have crashed.
 void log_crash(const std::string& text);
 
 // Throws Refused{CUDA_ERROR_INVALID_VALUE} if a pointer that a call needs is null.

@@ -36,7 +36,7 @@ std::vector<size_t> order_of(const Plan& plan, const CUgraph_st& graph, Problem&
   refuse("nodes of the graph depend on one another in a circle");
 }
 
-// A node may be without, until its attribute is set.
+// A node may lack the size of its clusters until it is instantiated.
 void require_clusters(const Work& work) {
   require(!work.kernel() || !work.kernel()->lacks_clusters, CUDA_ERROR_INVALID_CLUSTER_SIZE,
           "the kernel needs a size of its clusters: set the node's attribute CLUSTER_DIMENSION before");
@@ -94,7 +94,7 @@ std::shared_ptr<CUgraphExec_st> instance_of(const CUgraph_st& graph) REQUIRES(gr
 
 // --- Instantiation ---------------------------------------------------------------------------------------------------
 
-// What may be launched by a kernel, too, has to be simple.
+// Refuses a graph that a kernel could not launch.
 void require_device_launchable(const CUgraph_st& graph, CUcontext& context, bool& does_something, Problem& problem) {
   for (const auto& node : graph.nodes) {
     const auto type = node->work->given.type;
@@ -113,7 +113,7 @@ void require_device_launchable(const CUgraph_st& graph, CUcontext& context, bool
   }
 }
 
-// Those that a stream captured were not looked at then.
+// A memset that a stream captured was not looked at when it was captured.
 void require_mapped_memsets(const CUgraph_st& graph) REQUIRES(graphs().lock) {
   for (const auto& node : graph.nodes) {
     each_graph_in(*node, [](const CUgraph_st& inside) REQUIRES(graphs().lock) { require_mapped_memsets(inside); });
@@ -132,7 +132,7 @@ void take_memory_for(const CUgraph_st& graph) {
   }
 }
 
-// Where a second executable graph may not be.
+// Refuses a graph that may have one executable graph at a time, and has one.
 void require_no_instance(const CUgraph_st& graph) REQUIRES(graphs().lock) {
   const auto instance = instance_of(graph);
   require(!instance || !instance->is_alone, CUDA_ERROR_NOT_SUPPORTED,

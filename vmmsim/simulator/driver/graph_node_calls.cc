@@ -11,7 +11,7 @@
 namespace driver {
 namespace {
 
-// Also where they have no effect: of a single plane.
+// Heights are looked at also where they have no effect: in a copy of a single plane.
 void require_heights(const CUDA_MEMCPY3D& copy) {
   for (const size_t height : {copy.srcHeight, copy.dstHeight})
     require(!height || height >= copy.Height, "srcHeight or dstHeight is less than the Height of the copy");

@@ -73,7 +73,6 @@ SharedWork work_at(CUgraphNode, CUgraphNodeType) EXCLUDES(graphs().lock);
 std::unique_ptr<CUgraph_st> make_graph() REQUIRES(graphs().lock);
 void require_clonable(const CUgraph_st&) REQUIRES(graphs().lock);
 std::unique_ptr<CUgraph_st> clone(const CUgraph_st&) REQUIRES(graphs().lock);
-// For the two that follow.
 void require_dependencies(CUgraph, std::span<const CUgraphNode>) REQUIRES(graphs().lock);
 CUgraphEdgeData edge(const CUgraphNode_st& from, const CUgraphNode_st& to) REQUIRES(graphs().lock);
 bool is_usual(const CUgraphEdgeData&);
@@ -96,7 +95,7 @@ void forget(CUgraph) REQUIRES(graphs().lock);                       // it and it
 std::set<CUgraphNode> and_all_before(std::span<const CUgraphNode>) REQUIRES(graphs().lock);
 
 std::span<const CUgraphNode> list(const CUgraphNode*, size_t count);  // what a program gives as dependencies
-// What a capture is given, whose next node is not known: others than the usual are not simulated.
+// Edges that a program gives to a capture, whose next node is not known: only the usual ones are simulated.
 void require_edges(const CUgraphEdgeData*, std::span<const CUgraphNode> from) REQUIRES(graphs().lock);
 
 // References to user objects that a graph or an executable one has. What ends with the last of them is called when

@@ -9,7 +9,7 @@
 namespace driver {
 namespace {
 
-// What is wrong with the stream comes first.
+// The stream is looked at before the launch.
 void launch(const CUDA_KERNEL_NODE_PARAMS_v3& given, CUstream stream_handle, const Attributes& attributes) {
   CUstream_st& stream = driver::stream(stream_handle);
   const SharedWork work = kernel_work(given, attributes, stream.context);

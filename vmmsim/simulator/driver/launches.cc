@@ -152,7 +152,7 @@ std::shared_ptr<CUevent_st> event_among(const Attributes& attributes, CUlaunchAt
   return event;
 }
 
-// All zeros are no cluster at all.
+// The dimensions of a cluster are all 0, which is no cluster, or none of them is.
 void require_cluster_dimensions(const CUlaunchAttributeValue& value) {
   const auto& [x, y, z] = value.clusterDim;
   require(!x == !y && !y == !z, CUDA_ERROR_INVALID_CLUSTER_SIZE, "a dimension of the cluster is 0");
@@ -191,7 +191,7 @@ void require_attributes(const Attributes& attributes) {
   for (const auto& [attribute, value] : attributes) require_attribute(attribute, value);
 }
 
-// A function that a program gives may be a kernel.
+// The function may be a CUkernel, as the driver takes it.
 SharedWork kernel_work(const CUDA_KERNEL_NODE_PARAMS_v3& p, const Attributes& attributes, CUcontext context) {
   const auto work = std::make_shared<Work>();
   KernelWork& launched = work->payload.emplace<KernelWork>();

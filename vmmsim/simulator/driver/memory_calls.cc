@@ -234,7 +234,8 @@ void set_pointer_attribute(const void* value, CUpointer_attribute attribute, uin
   sync_memops_was_set = true;
 }
 
-// Whose managed memory it is says when the host may touch it, which is always here: looked at, and nothing changes.
+// An attachment limits when the host may touch managed memory. Here it always may, so the arguments are looked at and
+// nothing changes.
 void require_attachable(CUstream handle, uint64_t address, size_t length, unsigned flags) {
   require_not_capturing(named_stream(handle));
   refuse_if_unsafe_in_capture();

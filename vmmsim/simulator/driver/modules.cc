@@ -114,7 +114,7 @@ CUkernel checked(CUkernel kernel) {
   return kernel;
 }
 
-// A module for the calls that load one. They wait for what runs on the GPU, as the driver does.
+// Waits for what runs on the GPU, as the driver does.
 CUmodule load_module(const Code& code) {
   synchronize(current());
   return load(code, current(), nullptr);

@@ -60,8 +60,7 @@ int blocks_in_clusters(const CUfunc_st& function, const CUlaunchConfig& config) 
   return std::min(8, blocks_that_fit(function, int(threads), config.sharedMemBytes));
 }
 
-// A configuration's own size of clusters; else the kernel's. What a launch with this configuration would be refused for
-// is refused here.
+// The size of clusters of a launch with this configuration, which is refused as that launch would be.
 std::optional<gpu::Dimensions> checked_cluster(const CUfunc_st& function, const CUlaunchConfig& config) {
   const Attributes attributes = attributes_of(config);
   const gpu::Dimensions grid = {config.gridDimX, config.gridDimY, config.gridDimZ};

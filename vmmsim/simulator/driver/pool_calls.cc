@@ -56,7 +56,7 @@ void use_pool(const PoolPlace& place, CUmemoryPool pool) {
   state().pools_in_use[place] = pool;
 }
 
-// Also one of managed memory there, for that.
+// A pool of managed memory is used for managed memory at the GPU, any other for its pinned memory.
 void use_pool_of_gpu(CUdevice device, CUmemoryPool pool) {
   bool is_managed;
   {
@@ -69,7 +69,7 @@ void use_pool_of_gpu(CUdevice device, CUmemoryPool pool) {
 }
 
 #if CUDA_VERSION >= 13000
-// A place as a program asks for the pool there.
+// The place whose pool a program asks for.
 PoolPlace asked_place(const CUmemLocation* location, CUmemAllocationType type) {
   require_non_null(location, "location");
   require(location->type >= CU_MEM_LOCATION_TYPE_NONE && location->type <= CU_MEM_LOCATION_TYPE_HOST_NUMA,

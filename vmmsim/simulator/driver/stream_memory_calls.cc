@@ -90,7 +90,7 @@ void require_address(CUdevice device, const Word& word) {
   memory::for_each_piece(device, address, size_of(word), rights, [](const memory::Piece&) {});
 }
 
-// All but where its memory is, which the driver looks up only for what goes into a stream at once.
+// Looks at all but the address: the driver looks that up only for what goes into a stream, not for a node.
 void require_word(const Word& word) {
   constexpr unsigned flush = CU_STREAM_WAIT_VALUE_FLUSH;
   require_flags(!is_wait(word) || !(word.waitValue.flags & ~(flush | CU_STREAM_WAIT_VALUE_NOR)));

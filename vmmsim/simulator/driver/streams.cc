@@ -66,7 +66,7 @@ void append(CUstream_st& stream, const Operation& op, bool begins_early = false)
   op->stream = &stream;
 }
 
-// Those that a launch of a kernel has among its attributes.
+// Lets the events among a launch's attributes stand for its begin and end.
 void record_events(const KernelWork& kernel, const Operation& op) REQUIRES(state().lock) {
   if (kernel.event_of_begin) kernel.event_of_begin->recorded = begin_of(op);
   if (kernel.event_of_end) kernel.event_of_end->recorded = op;

@@ -66,7 +66,6 @@ void trace_allocation(trace::Kind kind, const AllocationHandle& referent) {
   change(kind, members);
 }
 
-// Whose memory the properties ask for: a GPU of the machine, or the host of this node. Checks the rest of them too.
 // Since 13.4 a location may name a part of a GPU, in the bytes of its id: the GPU, and the part. Ours have one part.
 CUmemLocation of_whole_gpu(CUmemLocation location) {
   constexpr int locality_domain = 6;
@@ -81,6 +80,7 @@ CUmemLocation of_whole_gpu(CUmemLocation location) {
   return location;
 }
 
+// Whose memory the properties ask for: a GPU of the machine, or the host of this node. Refuses what they may not be.
 int owner_asked_for(const CUmemAllocationProp& properties) {
   const CUmemLocation location = of_whole_gpu(properties.location);
   const bool to_gpu = location.type == CU_MEM_LOCATION_TYPE_DEVICE;

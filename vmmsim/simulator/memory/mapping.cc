@@ -27,7 +27,7 @@ Entry rights(unsigned access) {
   }
 }
 
-// A record was mapped a second time, or no more: the entries of its other mappings must say so too.
+// Writes the entries of all mappings of a record: whether it has several is a flag in each of them (`aliased`).
 void write_entries_of(uint32_t record) REQUIRES(process_lock) {
   for (const auto& [base, mapping] : process().mappings)
     if (mapping.record == record) write_entries(mapping);

@@ -162,7 +162,7 @@ int gpu_to_bind(const Record& object, const Record& memory, TeamGpu named) {
   return gpu;
 }
 
-// A switch has room for so many objects that have memory bound. What it answers beyond was never seen.
+// A switch has room for so many objects that have memory bound. What it answers to one more was never seen.
 void require_slot(const Record& object) {
   const int slots = machine().multicast_slots;
   if (!slots || object.next != invalid_index) return;
@@ -398,7 +398,7 @@ void multicast_bind_address(Handle handle, TeamGpu gpu, size_t offset, uint64_t 
   });
 }
 
-// What is bound within the range. Those that the range cuts stay, and it is refused.
+// The bindings within the range; none if it cuts a binding.
 static std::vector<uint32_t> bound_within(const Record& object, int gpu, size_t offset, size_t size) {
   const Record* const records = ledger().record;
   std::vector<uint32_t> found;

@@ -23,7 +23,7 @@ void require_mappings_left(CUdevice device) {
                                          " open mappings, as many as it can have: make fewer and larger ones");
 }
 
-// Those that a GPU is joined with: each that may touch the other's memory, by cuCtxEnablePeerAccess or cuMemSetAccess.
+// The peers of a GPU: each of the two may touch the other's memory, by cuCtxEnablePeerAccess or cuMemSetAccess.
 static std::set<CUdevice> peers_of(CUdevice gpu) REQUIRES(process_lock) {
   std::set<CUdevice> found;
   const auto join = [&](CUdevice from, CUdevice to) {

@@ -64,7 +64,7 @@ bool set_lock(int file, uint32_t record, short type) {
 }
 
 // Opens a GPU's file, once. False: there is no descriptor left.
-bool has_gpu_file(int gpu) REQUIRES(process_lock) {
+bool open_gpu_file(int gpu) REQUIRES(process_lock) {
   if (gpu_file(gpu).number < 0) gpu_file(gpu).number = open_of_vmmsim(ledger().memory_file[gpu], O_RDWR);
   return gpu_file(gpu).number >= 0;
 }
@@ -79,7 +79,7 @@ void log_kept(const char* reason) {
 bool punch(int gpu, uint32_t first, uint32_t frames) REQUIRES(process_lock) {
   const auto begin = static_cast<off_t>(first * page_size), size = static_cast<off_t>(frames * page_size);
   const bool is_done =
-      has_gpu_file(gpu) &&
+      open_gpu_file(gpu) &&
       TEMP_FAILURE_RETRY(fallocate(gpu_file(gpu).number, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, size)) == 0;
   if (!is_done) log_kept("what was written to it cannot be taken out");
   return is_done;
@@ -325,7 +325,7 @@ void leave() {
 char* gpu_memory(int gpu) {
   if (gpu_file(gpu).bytes) return gpu_file(gpu).bytes;
   const uint64_t size = machine().memory;
-  if (!has_gpu_file(gpu)) refuse(CUDA_ERROR_OPERATING_SYSTEM, no_descriptor);
+  if (!open_gpu_file(gpu)) refuse(CUDA_ERROR_OPERATING_SYSTEM, no_descriptor);
   // A page-table entry has flags below its 2 MiB, so a frame must lie on a multiple of it.
   void* const room = mmap(nullptr, size + page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) refuse(CUDA_ERROR_OUT_OF_MEMORY, no_room);
