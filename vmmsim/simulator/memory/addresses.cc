@@ -187,9 +187,8 @@ uint64_t reserve(size_t size, size_t alignment, uint64_t hint, unsigned long lon
 void free_reservation(uint64_t address, size_t size) {
   const auto guard = lock_process();
   Process& p = process();
-  const auto found = find_containing(p.reservations, address);
-  if (found == p.reservations.end() || address - found->first >= found->second.size)
-    refuse(nothing_reserved_at(address) + ", or it was freed");
+  const auto found = find_holding(p.reservations, address);
+  if (found == p.reservations.end()) refuse(nothing_reserved_at(address) + ", or it was freed");
   if (found->first != address || found->second.size != size)
     refuse("the reservation there has " + size_text(found->second.size) + " from " + hexadecimal(found->first) +
            " on: free all of it, as it was reserved");

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <climits>
-#include <cstring>
 
 #include "process.h"
 
@@ -30,23 +29,19 @@ std::atomic_ref<ProcessIdentity> recorder(uint32_t event) { return std::atomic_r
 uint32_t make_event() {
   const auto guard = lock_process();
   const LedgerLock locked;
-  const uint32_t event = new_record(Record::event);
-  if (event == invalid_index) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for an event");
+  const uint32_t event = new_record(Record::event, "an event");
   acquire_record(event);
   return event;
 }
 
 CUipcEventHandle export_event(uint32_t event) {
   const EventHandle contents = {event_magic, ledger().token, ledger().record[event].key, event};
-  CUipcEventHandle exported = {};
-  std::memcpy(&exported, &contents, sizeof contents);
-  return exported;
+  return bytes_as<CUipcEventHandle>(contents);
 }
 
 uint32_t open_event(const CUipcEventHandle& handle) {
   const auto guard = lock_process();
-  EventHandle contents;
-  std::memcpy(&contents, &handle, sizeof contents);
+  const auto contents = bytes_as<EventHandle>(handle);
   if (contents.magic != event_magic || contents.token != ledger().token || contents.record >= max_records)
     refuse(CUDA_ERROR_MAP_FAILED, "these 64 bytes are not a handle of cuIpcGetEventHandle");
   const LedgerLock locked;

@@ -178,12 +178,11 @@ std::shared_ptr<AllocationHandle> named(Handle handle) {
 
 uint32_t take_memory(int owner, uint64_t size) {
   const LedgerLock locked;
-  const uint32_t number = new_record(Record::physical);
-  if (number != invalid_index && take_frames(ledger().record[number], owner, size)) {
+  const uint32_t number = new_record(Record::physical, "an allocation");
+  if (take_frames(ledger().record[number], owner, size)) {
     acquire_record(number);
     return number;
   }
-  if (number == invalid_index) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for an allocation");
   drop_record(number);
   refuse(CUDA_ERROR_OUT_OF_MEMORY, owner_name(owner) + " has " + size_text(ledger().gpu[owner].free * page_size) +
                                        " left for all processes, and " + size_text(size) + " are wanted");
@@ -331,8 +330,7 @@ Handle import_fd(intptr_t number) {
 Handle import_fabric(const CUmemFabricHandle& handle) {
   if (!machine().fabric_handles || !machine().fabric_channel)
     refuse(CUDA_ERROR_NOT_SUPPORTED, "this process sees no IMEX channel, or its GPUs have no fabric handles");
-  FabricHandle contents;
-  std::memcpy(&contents, &handle, sizeof contents);
+  const auto contents = bytes_as<FabricHandle>(handle);
   const CUmemFabricHandle expected = fabric_handle(contents);
   if (contents.magic != fabric_magic || contents.token != ledger().token || contents.record >= max_records ||
       std::memcmp(&handle, &expected, sizeof expected) != 0)

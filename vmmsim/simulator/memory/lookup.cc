@@ -49,9 +49,8 @@ std::optional<Range> find_locked(uint64_t address) REQUIRES(process_lock) {
   if (mapping && !mapping->referent) return find_ordinary(*mapping, address);
   if (!mapping)
     if (const auto registered = find_registered(address)) return registered;
-  const auto reservation = find_containing(p.reservations, address);
-  const bool is_reserved =
-      reservation != p.reservations.end() && address - reservation->first < reservation->second.size;
+  const auto reservation = find_holding(p.reservations, address);
+  const bool is_reserved = reservation != p.reservations.end();
   if (!mapping && !is_reserved) return std::nullopt;
   Range range = {};
   range.kind = Range::vmm;

@@ -142,8 +142,7 @@ void require_part(uint64_t offset, uint64_t size, uint64_t full_size, uint64_t m
 }  // namespace
 
 bool is_reserved(uint64_t address) {
-  const auto found = find_containing(process().reservations, address);
-  return found != process().reservations.end() && address - found->first < found->second.size;
+  return find_holding(process().reservations, address) != process().reservations.end();
 }
 
 void write_entries(const Mapping& mapping) {
@@ -165,8 +164,8 @@ void write_entries(const Mapping& mapping) {
 }
 
 Mapping* mapping_at(uint64_t address) {
-  const auto found = find_containing(process().mappings, address);
-  return found != process().mappings.end() && address - found->first < found->second.size ? &found->second : nullptr;
+  const auto found = find_holding(process().mappings, address);
+  return found != process().mappings.end() ? &found->second : nullptr;
 }
 
 void add_mapping(Mapping mapping) {

@@ -203,8 +203,7 @@ void bind(Handle handle, TeamGpu named_gpu, uint64_t offset, uint64_t size, unsi
       if (records[b].gpu == gpu && offset < records[b].offset + records[b].size && records[b].offset < offset + size)
         refuse("memory of " + owner_name(gpu) + " is bound there already, from offset " + size_text(records[b].offset) +
                " on, " + size_text(records[b].size) + ": unbind it first");
-    const uint32_t number = new_record(Record::binding);
-    if (number == invalid_index) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a binding");
+    const uint32_t number = new_record(Record::binding, "a binding");
     Record& binding = records[number];
     binding.gpu = gpu;
     binding.object = object;
@@ -332,8 +331,7 @@ Handle multicast_create(const CUmulticastObjectProp& properties) {
   uint32_t number;
   {
     const LedgerLock locked;
-    number = new_record(Record::multicast);
-    if (number == invalid_index) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a multicast object");
+    number = new_record(Record::multicast, "a multicast object");
     Record& object = ledger().record[number];
     object.size = properties.size;
     object.devices = properties.numDevices;

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstring>
 #include "process.h"
 
 namespace memory {
@@ -35,10 +34,9 @@ void set_rights(Mapping& mapping) REQUIRES(process_lock) {
   }
 }
 
-// Takes memory of a GPU for map(record), and gives it back if that fails.
+// Calls map(record) for a record that is held, and gives it back if that fails.
 template <class Map>
-void take_for(CUdevice device, uint64_t size, Map map) REQUIRES(process_lock) {
-  const uint32_t record = take_memory(gpu_of(device), size);
+void map_record(uint32_t record, Map map) REQUIRES(process_lock) {
   try {
     gpu_memory(ledger().record[record].gpu);
     map(record);
@@ -126,7 +124,8 @@ void set_peer(CUdevice device, CUdevice peer, bool enabled) {
 
 void map_pool_unit(CUdevice device, uint64_t address, uint64_t size, const std::vector<unsigned char>& access,
                    uint32_t of_another) REQUIRES(process_lock) {
-  const auto map = [&](uint32_t record) REQUIRES(process_lock) {
+  const uint32_t unit = of_another == invalid_index ? take_memory(gpu_of(device), size) : of_another;
+  map_record(unit, [&](uint32_t record) REQUIRES(process_lock) {
     Mapping mapping = {};
     mapping.base = address;
     mapping.size = size;
@@ -134,15 +133,7 @@ void map_pool_unit(CUdevice device, uint64_t address, uint64_t size, const std::
     mapping.access = access;
     mapping.record = record;
     add_mapping(mapping);
-  };
-  if (of_another == invalid_index) return take_for(device, size, map);
-  try {
-    gpu_memory(ledger().record[of_another].gpu);
-    map(of_another);
-  } catch (...) {
-    release_record(of_another);
-    throw;
-  }
+  });
 }
 
 Allocations::iterator allocation_with(uint64_t address) {
@@ -181,7 +172,7 @@ uint64_t allocate(CUdevice device, size_t size, Owner owner) {
   uint64_t address = small <= small_block ? room_for(device, small) : 0;
   if (!address) {
     require_mappings_left(device);
-    take_for(device, round_up(size, page_size), [&](uint32_t record) REQUIRES(process_lock) {
+    map_record(take_memory(gpu_of(device), round_up(size, page_size)), [&](uint32_t record) REQUIRES(process_lock) {
       address = map_ordinary(record, round_up(size, page_size), Range::ordinary);
     });
     mapping_at(address)->has_small_blocks = small <= small_block;
@@ -198,7 +189,7 @@ void free_allocation(uint64_t address) {
 uint64_t allocate_heap(CUdevice device, size_t size) {
   const auto guard = lock_process();
   uint64_t address = 0;
-  take_for(device, round_up(size, page_size), [&](uint32_t record) REQUIRES(process_lock) {
+  map_record(take_memory(gpu_of(device), round_up(size, page_size)), [&](uint32_t record) REQUIRES(process_lock) {
     address = map_ordinary(record, round_up(size, page_size), Range::ordinary);
   });
   return address;  // no allocation is known there
@@ -236,16 +227,13 @@ CUipcMemHandle export_ipc(uint64_t address) {
                               found->second.size,
                               mapping.record,
                               this_process()};
-  CUipcMemHandle exported = {};
-  std::memcpy(&exported, &contents, sizeof contents);
-  return exported;
+  return bytes_as<CUipcMemHandle>(contents);
 }
 
 uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle, Owner owner) {
   const auto guard = lock_process();
   gpu_of(device);
-  IpcHandle contents;
-  std::memcpy(&contents, &handle, sizeof contents);
+  const auto contents = bytes_as<IpcHandle>(handle);
   if (contents.magic != ipc_magic || contents.token != ledger().token || contents.record >= max_records)
     refuse("these 64 bytes are not a memory handle of cuIpcGetMemHandle");
   {
@@ -262,17 +250,11 @@ uint64_t open_ipc(CUdevice device, const CUipcMemHandle& handle, Owner owner) {
   uint64_t base = 0;
   for (const auto& [address, mapping] : process().mappings)
     if (mapping.record == contents.record && mapping.opener == device) base = address;
-  if (base) {
-    release_record(contents.record);  // its mapping holds it
-  } else {
-    try {
-      gpu_memory(ledger().record[contents.record].gpu);
-      base = map_ordinary(contents.record, ledger().record[contents.record].size, Range::ordinary, device);
-    } catch (...) {
-      release_record(contents.record);
-      throw;
-    }
-  }
+  if (base) release_record(contents.record);  // its mapping holds it
+  else
+    map_record(contents.record, [&](uint32_t record) REQUIRES(process_lock) {
+      base = map_ordinary(record, ledger().record[record].size, Range::ordinary, device);
+    });
   const uint64_t address = base + contents.offset;
   const auto found = process().allocations.find(address);
   if (found != process().allocations.end()) {

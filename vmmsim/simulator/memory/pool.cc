@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstring>
 #include <tuple>
 #include "process.h"
 
@@ -23,8 +22,7 @@ static_assert(sizeof(SharedBlock) <= sizeof(CUmemPoolPtrExportData));
 
 uint32_t new_shared_pool(int gpu, unsigned handle_types) REQUIRES(process_lock) {
   const LedgerLock locked;
-  const uint32_t record = new_record(Record::pool);
-  if (record == invalid_index) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the ledger has no line left for a pool");
+  const uint32_t record = new_record(Record::pool, "a pool");
   ledger().record[record].gpu = gpu;
   ledger().record[record].handle_types = handle_types;
   acquire_record(record);
@@ -309,15 +307,12 @@ CUmemPoolPtrExportData Pool::export_block(uint64_t block) const {
   if (!was_exported_) refuse("the block's pool was not exported yet: cuMemPoolExportToShareableHandle comes first");
   const SharedBlock contents = {block_magic, ledger().token, ledger().record[record_].key, block - first_,
                                 process().allocations.at(block).size};
-  CUmemPoolPtrExportData exported = {};
-  std::memcpy(&exported, &contents, sizeof contents);
-  return exported;
+  return bytes_as<CUmemPoolPtrExportData>(contents);
 }
 
 uint64_t Pool::import_block(const CUmemPoolPtrExportData& data, Owner owner) {
   const auto guard = lock_process();
-  SharedBlock contents;
-  std::memcpy(&contents, &data, sizeof contents);
+  const auto contents = bytes_as<SharedBlock>(data);
   if (contents.magic != block_magic || contents.token != ledger().token)
     refuse("these 64 bytes are not what cuMemPoolExportPointer gave");
   if (!is_imported_) refuse("the pool is this process's own: import blocks into an imported one");

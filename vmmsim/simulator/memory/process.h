@@ -144,6 +144,10 @@ template <class Map> auto find_containing(Map& map, uint64_t address) {  // the 
   auto next = map.upper_bound(address);
   return next == map.begin() ? map.end() : --next;
 }
+template <class Map> auto find_holding(Map& map, uint64_t address) {  // the entry whose range holds it, or end()
+  const auto found = find_containing(map, address);
+  return found != map.end() && address - found->first < found->second.size ? found : map.end();
+}
 bool is_reserved(uint64_t address) REQUIRES(process_lock);
 inline std::string nothing_reserved_at(uint64_t address) {  // a reason
   return "ptr: nothing is reserved at " + hexadecimal(address);

@@ -131,7 +131,7 @@ uint64_t new_key() {
   return key ? key : new_key();
 }
 
-uint32_t new_record(Record::Kind kind) {
+uint32_t new_record(Record::Kind kind, const char* name) {
   if (ledger().unused == invalid_index && ledger().records == max_records) {
     sweep();
     drop_unheld_events();
@@ -139,7 +139,7 @@ uint32_t new_record(Record::Kind kind) {
   uint32_t number = ledger().unused;
   if (number != invalid_index) ledger().unused = ledger().record[number].next;
   else if (ledger().records < max_records) number = ledger().records++;
-  else return invalid_index;
+  else refuse(CUDA_ERROR_OUT_OF_MEMORY, std::string("the ledger has no line left for ") + name);
   Record& record = ledger().record[number];
   record = {};
   record.next = record.first_frame = record.object = invalid_index;

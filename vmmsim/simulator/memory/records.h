@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT-0
 // Records of the ledger and frames of physical memory: taken, held, and given back with the last holder.
 #pragma once
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include "ledger.h"
 #include "memory.h"
@@ -9,9 +11,16 @@
 
 namespace memory {
 
+// The contents of a handle that programs hand on as so many bytes, and the other way round.
+template <class To, class From> To bytes_as(const From& from) {
+  To to = {};
+  std::memcpy(&to, &from, std::min(sizeof to, sizeof from));
+  return to;
+}
+
 uint64_t new_key() REQUIRES(ledger().lock);  // unlike any other
-// Unheld and still unused, or invalid_index: the ledger is full.
-uint32_t new_record(Record::Kind) REQUIRES(process_lock, ledger().lock);
+// Unheld and still unused. Refuses where the ledger is full: `name` is what it has no line for.
+uint32_t new_record(Record::Kind, const char* name) REQUIRES(process_lock, ledger().lock);
 void drop_record(uint32_t) REQUIRES(ledger().lock);  // a new one that is not needed
 // False: there are not so many.
 bool take_frames(Record&, int gpu, uint64_t size) REQUIRES(process_lock, ledger().lock);
