@@ -15,6 +15,7 @@
 #include <map>
 #include <new>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "../gpu/gpu.h"
@@ -23,6 +24,7 @@
 #include "../memory/process.h"
 #include "../memory/records.h"
 #include "../memory/this_machine.h"
+#include "../terminal.h"
 #include "callers.h"
 #include "contexts.h"
 #include "driver.h"
@@ -39,10 +41,11 @@ constexpr char too_late[] =
 constexpr char forked[] =
     "a forked child has no driver; fork before cuInit, or start the child as a program of its own";
 
-// Counts of calls and lines. A lock of its own: a call may hold the state's lock when it reports.
+// What was counted and said. A lock of its own: a call may hold the state's lock when it reports.
 struct Reports {
   Mutex lock;
   std::map<std::string, uint64_t> calls GUARDED_BY(lock);  // how many of each name there were
+  std::set<std::string> logged GUARDED_BY(lock);           // texts on stderr, each once
   std::atomic<bool> fault = false;
   std::atomic<uint64_t> lines = 0;  // of the trace
 };
@@ -51,7 +54,7 @@ Reports& reports() {
   return shared;
 }
 
-// A child that is forked while another thread counts its call would wait for that thread for ever. Before all others:
+// A child that is forked while another thread counts its call or says something would wait for that thread for ever. Before all others:
 // what is registered first is locked last, and this lock is taken under the others.
 void lock_reports_before_fork() ACQUIRE(reports().lock) { reports().lock.lock(); }
 void unlock_reports_after_fork() RELEASE(reports().lock) { reports().lock.unlock(); }
@@ -100,6 +103,18 @@ void write_line(trace::Line line) {
   if (!error) return;
   const std::string reason = error == EBADF ? "the program has closed its file" : std::strerror(error);
   log("cannot write the trace: " + reason + ": it ends here, and the program goes on");
+}
+
+// A line of what is no call of CUDA's.
+void write_event(const char* name, const std::vector<trace::Member>& members, int device = -1,
+                 const char* result = "") {
+  const std::string arguments = trace::object(members);
+  write_line({.number = 0,
+              .call = name,
+              .nth = count_call(name),
+              .device = device,
+              .arguments = arguments.c_str(),
+              .result = result});
 }
 
 // Writes lines of processes that ended without one of their own. Perhaps in a handler of a signal.
@@ -262,6 +277,15 @@ void log_explanation(const CallContext& context, const std::string& explanation)
 
 }  // namespace
 
+void log(const std::string& text) {  // in one piece, whatever other processes say
+  log_wrapped("vmmsim: " + text + "\n");
+}
+
+void log_once(const std::string& text) {
+  const MutexLock held(reports().lock);
+  if (reports().logged.insert(text).second) log(text);
+}
+
 bool is_traced() { return state().initialized_in == getpid() && memory::options().trace; }
 uint64_t next_line() { return ++reports().lines; }
 trace::File& the_trace() {
@@ -304,8 +328,7 @@ void cannot_run(const void* address, const std::string& reason) {
 
 static bool trace_close(int fd) {
   if (!is_traced() || thread().call || memory::exported_record(fd) == memory::invalid_index) return false;
-  const std::string arguments = trace::object({{"fd", fd}});
-  write_line({.number = 0, .call = "close", .nth = count_call("close"), .arguments = arguments.c_str()});
+  write_event("close", {{"fd", fd}});
   return true;
 }
 
@@ -324,9 +347,7 @@ static void trace_closed() {
 static void trace_refused_close(int fd) {
   if (fd < 0 || !is_traced() || thread().call) return;
   const int error = errno;
-  const std::string arguments = trace::object({{"fd", fd}});
-  write_line(
-      {.number = 0, .call = "close", .nth = count_call("close"), .arguments = arguments.c_str(), .result = "EBADF"});
+  write_event("close", {{"fd", fd}}, -1, "EBADF");
   errno = error;
 }
 
@@ -339,33 +360,29 @@ void trace_begin(const gpu::Kernel& kernel, const std::vector<std::byte>& parame
     std::memcpy(&value, parameters.data() + parameter.offset, std::min(parameter.size, sizeof value));
     values.push_back(hexadecimal(value));
   }
-  const std::string arguments = trace::object({{"func", demangled(kernel.name)},
-                                               {"parameters", trace::Json{trace::list_of_texts(values)}},
-                                               {"launch", launch},
-                                               {"waiter", waiter}});
-  write_line(
-      {.number = 0, .call = "begin", .nth = count_call("begin"), .device = device, .arguments = arguments.c_str()});
+  write_event("begin",
+              {{"func", demangled(kernel.name)},
+               {"parameters", trace::Json{trace::list_of_texts(values)}},
+               {"launch", launch},
+               {"waiter", waiter}},
+              device);
 }
 
 void trace_wait() {
   CallContext* const call = thread().call;
   if (!call || !is_traced() || std::exchange(call->waits, true)) return;
-  const std::string arguments = trace::object({{"call", call->name}, {"nth", call->nth}});
-  write_line({.number = 0, .call = "wait", .nth = count_call("wait"), .arguments = arguments.c_str()});
+  write_event("wait", {{"call", call->name}, {"nth", call->nth}});
 }
 
 void trace_unordered_read(const gpu::Kernel& kernel, int device, const std::string& launch, const std::string& where,
                           uint64_t written, uint64_t read) {
-  const std::string arguments = trace::object({{"func", demangled(kernel.name)},
-                                               {"launch", launch},
-                                               {"where", where},
-                                               {"written", hexadecimal(written)},
-                                               {"read", hexadecimal(read)}});
-  write_line({.number = 0,
-              .call = "unordered",
-              .nth = count_call("unordered"),
-              .device = device,
-              .arguments = arguments.c_str()});
+  write_event("unordered",
+              {{"func", demangled(kernel.name)},
+               {"launch", launch},
+               {"where", where},
+               {"written", hexadecimal(written)},
+               {"read", hexadecimal(read)}},
+              device);
 }
 
 static void trace_sleep() {
@@ -377,8 +394,7 @@ static void trace_send(const int* fds, size_t count) {
   if (!count || !is_traced() || thread().call) return;
   std::string numbers;
   for (const int fd : std::span(fds, count)) numbers += (numbers.empty() ? "" : ",") + std::to_string(fd);
-  const std::string arguments = trace::object({{"fds", trace::Json{"[" + numbers + "]"}}});
-  write_line({.number = 0, .call = "send", .nth = count_call("send"), .arguments = arguments.c_str()});
+  write_event("send", {{"fds", trace::Json{"[" + numbers + "]"}}});
 }
 
 void watch_process() {

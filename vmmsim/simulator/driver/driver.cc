@@ -1,53 +1,21 @@
 // SPDX-License-Identifier: MIT-0
 #include "driver.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 
 #include "../gpu/gpu.h"
 #include "../memory/this_machine.h"
 #include "../memory/thread_slot.h"
-#include "../terminal.h"
 
 namespace driver {
-namespace {
-
-struct Logged {  // on stderr
-  Mutex lock;
-  std::set<std::string> texts GUARDED_BY(lock);
-};
-Logged& logged() {
-  static Logged& all = *new Logged;
-  return all;
-}
-
-// A child that is forked while another thread says something would wait for that thread for ever. Before all others:
-// what is registered first is locked last, and this lock is taken under the others.
-void lock_log_before_fork() ACQUIRE(logged().lock) { logged().lock.lock(); }
-void unlock_log_after_fork() RELEASE(logged().lock) { logged().lock.unlock(); }
-[[gnu::constructor(101)]] void hold_log_while_forking() {
-  pthread_atfork(lock_log_before_fork, unlock_log_after_fork, unlock_log_after_fork);
-}
-
-}  // namespace
 
 State& state() {
   static State& shared = *new State;
   return shared;
 }
 Thread& thread() { return memory::thread_slot<Thread>(); }
-
-void log(const std::string& text) {  // in one piece, whatever other processes say
-  log_wrapped("vmmsim: " + text + "\n");
-}
-
-void log_once(const std::string& text) {
-  const MutexLock held(logged().lock);
-  if (logged().texts.insert(text).second) log(text);
-}
 
 void log_unsupported(const std::string& text) {
   log_once(text);

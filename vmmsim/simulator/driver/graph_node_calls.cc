@@ -52,10 +52,14 @@ SharedWork work_of(CUgraphNodeParams& given, const Attributes& attributes = {}) 
   refuse_not_simulated(text);
 }
 
+CUgraphNodeParams type_alone(CUgraphNodeType type) {
+  CUgraphNodeParams all = {};
+  all.type = type;
+  return all;
+}
 CUgraphNodeParams kernel_params(const CUDA_KERNEL_NODE_PARAMS* p) {
   require_non_null(p, "nodeParams");
-  CUgraphNodeParams all = {};
-  all.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  CUgraphNodeParams all = type_alone(CU_GRAPH_NODE_TYPE_KERNEL);
   all.kernel = {p->func,      p->gridDimX,       p->gridDimY,     p->gridDimZ, p->blockDimX, p->blockDimY,
                 p->blockDimZ, p->sharedMemBytes, p->kernelParams, p->extra,    p->kern,      p->ctx};
   return all;
@@ -69,37 +73,28 @@ CUgraphNodeParams kernel_params(const CUDA_KERNEL_NODE_PARAMS_v1* p) {
 }
 CUgraphNodeParams copy_params(const CUDA_MEMCPY3D* p, CUcontext context) {
   require_non_null(p, "copyParams");
-  CUgraphNodeParams all = {};
-  all.type = CU_GRAPH_NODE_TYPE_MEMCPY;
+  CUgraphNodeParams all = type_alone(CU_GRAPH_NODE_TYPE_MEMCPY);
   all.memcpy.copyCtx = context;
   all.memcpy.copyParams = *p;
   return all;
 }
 CUgraphNodeParams memset_params(const CUDA_MEMSET_NODE_PARAMS* p, CUcontext context) {
   require_non_null(p, "memsetParams");
-  CUgraphNodeParams all = {};
-  all.type = CU_GRAPH_NODE_TYPE_MEMSET;
+  CUgraphNodeParams all = type_alone(CU_GRAPH_NODE_TYPE_MEMSET);
   all.memset = {p->dst, p->pitch, p->value, p->elementSize, p->width, p->height, context};
   return all;
 }
 CUgraphNodeParams host_params(const CUDA_HOST_NODE_PARAMS* p) {
   require_non_null(p, "nodeParams");
-  CUgraphNodeParams all = {};
-  all.type = CU_GRAPH_NODE_TYPE_HOST;
+  CUgraphNodeParams all = type_alone(CU_GRAPH_NODE_TYPE_HOST);
   all.host.fn = p->fn;
   all.host.userData = p->userData;
   return all;
 }
 CUgraphNodeParams event_params(CUgraphNodeType type, CUevent event) {
-  CUgraphNodeParams all = {};
-  all.type = type;
+  CUgraphNodeParams all = type_alone(type);
   if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) all.eventRecord.event = event;
   else all.eventWait.event = event;
-  return all;
-}
-CUgraphNodeParams type_alone(CUgraphNodeType type) {
-  CUgraphNodeParams all = {};
-  all.type = type;
   return all;
 }
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT-0
 // Calls that link texts of PTX to one module.
-#include <fstream>
-#include <iterator>
 #include <string_view>
 
 #include "contexts.h"
@@ -98,9 +96,7 @@ CUresult add(CUlinkState link, CUjitInputType type, const void* data, size_t siz
 CUresult add_file(CUlinkState link, CUjitInputType type, const char* path) {
   checked_link(link);
   require_non_null(path, "path");
-  std::ifstream file(path, std::ios::binary);
-  require(bool(file), CUDA_ERROR_FILE_NOT_FOUND, "the file cannot be opened");
-  const std::string content(std::istreambuf_iterator<char>(file), {});
+  const std::string content = content_of(path);
   if (content.empty()) refuse_link(link, CUDA_ERROR_INVALID_IMAGE, std::string(path) + " is empty");
   return add(link, type, content.data(), content.size(), path);
 }

@@ -106,23 +106,6 @@ void require_word(const Word& word) {
   require(word.waitValue.address % size_of(word) == 0, "addr is not aligned to the word");
 }
 
-Word wait(CUstreamBatchMemOpType type, CUdeviceptr address, cuuint64_t value, unsigned flags) {
-  Word word = {};
-  word.waitValue.operation = type;
-  word.waitValue.address = address;
-  word.waitValue.value64 = value;
-  word.waitValue.flags = flags;
-  return word;
-}
-Word write(CUstreamBatchMemOpType type, CUdeviceptr address, cuuint64_t value, unsigned flags) {
-  Word word = {};
-  word.writeValue.operation = type;
-  word.writeValue.address = address;
-  word.writeValue.value64 = value;
-  word.writeValue.flags = flags;
-  return word;
-}
-
 void put_words(CUstream stream_handle, Word* words, unsigned count, unsigned flags) {
   CUstream_st& stream = driver::stream(stream_handle);
   const SharedWork work = words_work({stream.context, count, words, flags});
@@ -131,6 +114,17 @@ void put_words(CUstream stream_handle, Word* words, unsigned count, unsigned fla
       if (is_wait(word) || is_write(word)) require_address(stream.context->device, word);
   }
   submit(stream, work);
+}
+
+// A wait or a write, which have the same members.
+void put_word(CUstream stream_handle, CUstreamBatchMemOpType type, CUdeviceptr address, cuuint64_t value,
+              unsigned flags) {
+  Word word = {};
+  word.waitValue.operation = type;
+  word.waitValue.address = address;
+  word.waitValue.value64 = value;
+  word.waitValue.flags = flags;
+  put_words(stream_handle, &word, 1, 0);
 }
 
 CUgraphNodeParams node_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS* given) {
@@ -171,28 +165,20 @@ SharedWork words_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& given) {
 using namespace driver;
 
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
-  return call(ARGUMENTS(stream, addr, value, flags), [&] {
-    Word word = wait(CU_STREAM_MEM_OP_WAIT_VALUE_32, addr, value, flags);
-    put_words(stream, &word, 1, 0);
-  });
+  return call(ARGUMENTS(stream, addr, value, flags),
+              [&] { put_word(stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, addr, value, flags); });
 }
 CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
-  return call(ARGUMENTS(stream, addr, value, flags), [&] {
-    Word word = wait(CU_STREAM_MEM_OP_WAIT_VALUE_64, addr, value, flags);
-    put_words(stream, &word, 1, 0);
-  });
+  return call(ARGUMENTS(stream, addr, value, flags),
+              [&] { put_word(stream, CU_STREAM_MEM_OP_WAIT_VALUE_64, addr, value, flags); });
 }
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
-  return call(ARGUMENTS(stream, addr, value, flags), in_host_function, [&] {
-    Word word = write(CU_STREAM_MEM_OP_WRITE_VALUE_32, addr, value, flags);
-    put_words(stream, &word, 1, 0);
-  });
+  return call(ARGUMENTS(stream, addr, value, flags), in_host_function,
+              [&] { put_word(stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, addr, value, flags); });
 }
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
-  return call(ARGUMENTS(stream, addr, value, flags), in_host_function, [&] {
-    Word word = write(CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
-    put_words(stream, &word, 1, 0);
-  });
+  return call(ARGUMENTS(stream, addr, value, flags), in_host_function,
+              [&] { put_word(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags); });
 }
 CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams* paramArray,
                             unsigned int flags) {
