@@ -66,6 +66,12 @@ template <class Result, class Work> auto result_to(Result* to, const char* name,
   };
 }
 
+template <class T> const T& given(const T* pointer,
+                                  const char* name) {  // what a pointer leads to that must not be null
+  require_non_null(pointer, name);
+  return *pointer;
+}
+
 inline uint64_t bits(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 inline uint64_t bits(CUdeviceptr address) { return address; }
 inline bool is_on_host(const memory::Range& range) {

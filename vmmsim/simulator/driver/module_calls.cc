@@ -97,10 +97,11 @@ void set_attribute(CUkernel kernel, CUfunction_attribute attribute, int value, C
 }
 
 // Queries that look at the handle before they ask whether cuInit was called.
-template <class Handle> void require_handle(Handle handle, CUresult if_null) {
+template <class Handle> Handle checked_handle(Handle handle, CUresult if_null) {
   require(handle, if_null,
           "the handle is null: get one with cuLibraryLoadData, cuLibraryGetKernel or cuModuleGetFunction");
   require_initialized();
+  return handle;
 }
 
 void give_parameter(const gpu::Kernel& kernel, size_t index, size_t* offset, size_t* size) {
@@ -116,33 +117,22 @@ void give_parameter(const gpu::Kernel& kernel, size_t index, size_t* offset, siz
 using namespace driver;
 
 CUresult cuModuleLoad(CUmodule* module, const char* fname) {
-  return call(ARGUMENTS(module, fname), [&] {
-    require_non_null(module, "module");
-    current();
-    *module = load_module(read_image_file(fname));
-  });
+  return call(ARGUMENTS(module, fname),
+              result_to(module, "module", [&] { return current(), load_module(read_image_file(fname)); }));
 }
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  return call(ARGUMENTS(module, image), [&] {
-    require_non_null(module, "module");
-    current();
-    *module = load_module(read_image(image));
-  });
+  return call(ARGUMENTS(module, image),
+              result_to(module, "module", [&] { return current(), load_module(read_image(image)); }));
 }
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int numOptions, CUjit_option* options,
                             void** optionValues) {
-  return call(ARGUMENTS(module, image), [&] {
-    require_non_null(module, "module");
-    current();
-    *module = load_module(read_image(image, numOptions, options, optionValues));
-  });
+  return call(ARGUMENTS(module, image), result_to(module, "module", [&] {
+                return current(), load_module(read_image(image, numOptions, options, optionValues));
+              }));
 }
 CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
-  return call(ARGUMENTS(module, fatCubin), [&] {
-    require_non_null(module, "module");
-    current();
-    *module = load_module(read_image(fatCubin));
-  });
+  return call(ARGUMENTS(module, fatCubin),
+              result_to(module, "module", [&] { return current(), load_module(read_image(fatCubin)); }));
 }
 CUresult cuModuleUnload(CUmodule hmod) {
   return call(ARGUMENTS(hmod), [&] {
@@ -190,7 +180,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_o
 }
 CUresult cuLibraryUnload(CUlibrary library) {
   return call(ARGUMENTS(library), before_init, [&] {
-    require_handle(library, CUDA_ERROR_INVALID_HANDLE);
+    checked_handle(library, CUDA_ERROR_INVALID_HANDLE);
     unload_library(library);
   });
 }
@@ -240,25 +230,22 @@ CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library
 }
 CUresult cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
   return call(ARGUMENTS(pFunc, kernel), before_init, result_to(pFunc, "pFunc", [&] {
-                require_handle(kernel, CUDA_ERROR_INVALID_HANDLE);
-                return function_of(kernel);
+                return function_of(checked_handle(kernel, CUDA_ERROR_INVALID_HANDLE));
               }));
 }
 CUresult cuKernelGetLibrary(CUlibrary* pLib, CUkernel kernel) {
   return call(ARGUMENTS(pLib, kernel), before_init, result_to(pLib, "pLib", [&] {
-                require_handle(kernel, CUDA_ERROR_INVALID_HANDLE);
-                return checked(kernel)->library;
+                return checked(checked_handle(kernel, CUDA_ERROR_INVALID_HANDLE))->library;
               }));
 }
 CUresult cuKernelGetName(const char** name, CUkernel hfunc) {
   return call(ARGUMENTS(name, hfunc), before_init, result_to(name, "name", [&] {
-                require_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
-                return checked(hfunc)->name.c_str();
+                return checked(checked_handle(hfunc, CUDA_ERROR_INVALID_VALUE))->name.c_str();
               }));
 }
 CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
   return call(ARGUMENTS(pi, attrib, kernel, dev), before_init, result_to(pi, "pi", [&] {
-                require_handle(kernel, CUDA_ERROR_INVALID_HANDLE);
+                checked_handle(kernel, CUDA_ERROR_INVALID_HANDLE);
                 checked(dev);
                 return function_attribute(function_of(kernel), attrib);
               }));
@@ -274,15 +261,14 @@ CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice d
 }
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
   return call(ARGUMENTS(kernel, paramIndex, paramOffset, paramSize), before_init, [&] {
-    require_handle(kernel, CUDA_ERROR_INVALID_VALUE);
-    give_parameter(*function_of(kernel)->kernel, paramIndex, paramOffset, paramSize);
+    const CUfunction function = function_of(checked_handle(kernel, CUDA_ERROR_INVALID_VALUE));
+    give_parameter(*function->kernel, paramIndex, paramOffset, paramSize);
   });
 }
 
 CUresult cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfunc) {
   return call(ARGUMENTS(pi, attrib, hfunc), before_init, result_to(pi, "pi", [&] {
-                require_handle(hfunc, CUDA_ERROR_INVALID_HANDLE);
-                return function_attribute(checked_function(hfunc), attrib);
+                return function_attribute(checked_function(checked_handle(hfunc, CUDA_ERROR_INVALID_HANDLE)), attrib);
               }));
 }
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
@@ -296,20 +282,18 @@ CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
 }
 CUresult cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
   return call(ARGUMENTS(hmod, hfunc), result_to(hmod, "hmod", [&] {
-                require_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
-                return checked_function(hfunc)->module;
+                return checked_function(checked_handle(hfunc, CUDA_ERROR_INVALID_VALUE))->module;
               }));
 }
 CUresult cuFuncGetName(const char** name, CUfunction hfunc) {
   return call(ARGUMENTS(name, hfunc), before_init, result_to(name, "name", [&] {
-                require_handle(hfunc, CUDA_ERROR_INVALID_VALUE);
-                return checked_function(hfunc)->name.c_str();
+                return checked_function(checked_handle(hfunc, CUDA_ERROR_INVALID_VALUE))->name.c_str();
               }));
 }
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
   return call(ARGUMENTS(func, paramIndex, paramOffset, paramSize), before_init, [&] {
-    require_handle(func, CUDA_ERROR_INVALID_VALUE);
-    give_parameter(*checked_function(func)->kernel, paramIndex, paramOffset, paramSize);
+    const CUfunction function = checked_function(checked_handle(func, CUDA_ERROR_INVALID_VALUE));
+    give_parameter(*function->kernel, paramIndex, paramOffset, paramSize);
   });
 }
 CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {

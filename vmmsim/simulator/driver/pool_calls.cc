@@ -344,12 +344,8 @@ CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUme
 }
 #endif
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
-  return call(ARGUMENTS(pool, poolProps), [&] {
-    refuse_if_unsafe_in_capture();
-    require_non_null(pool, "pool");
-    require_non_null(poolProps, "poolProps");
-    *pool = create_pool(*poolProps);
-  });
+  return call(ARGUMENTS(pool, poolProps),
+              unless_captured(result_to(pool, "pool", [&] { return create_pool(given(poolProps, "poolProps")); })));
 }
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   return call(ARGUMENTS(pool), unless_captured([&] { destroy_pool(pool); }));
@@ -358,12 +354,9 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_
   return call(ARGUMENTS(pool, map, count), unless_captured([&] { set_pool_access(pool, {map, count}); }));
 }
 CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUmemLocation* location) {
-  return call(ARGUMENTS(flags, memPool, location), [&] {
-    refuse_if_unsafe_in_capture();
-    require_non_null(flags, "flags");
-    require_non_null(location, "location");
-    *flags = pool_access(memPool, *location);
-  });
+  return call(
+      ARGUMENTS(flags, memPool, location),
+      unless_captured(result_to(flags, "flags", [&] { return pool_access(memPool, given(location, "location")); })));
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   return call(ARGUMENTS(pool, minBytesToKeep), [&] {
@@ -400,10 +393,8 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* shareData_out, CUdevicep
               result_to(shareData_out, "shareData_out", unless_captured([&] { return export_block(ptr); })));
 }
 CUresult cuMemPoolImportPointer(CUdeviceptr* ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData* shareData) {
-  return call(ARGUMENTS(ptr_out, pool, shareData), result_to(ptr_out, "ptr_out", [&] {
-                require_non_null(shareData, "shareData");
-                return import_block(pool, *shareData);
-              }));
+  return call(ARGUMENTS(ptr_out, pool, shareData),
+              result_to(ptr_out, "ptr_out", [&] { return import_block(pool, given(shareData, "shareData")); }));
 }
 CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
   return call(ARGUMENTS(dptr, bytesize, hStream), [&] {

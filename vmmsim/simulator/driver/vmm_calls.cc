@@ -40,11 +40,8 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
 }
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
                      unsigned long long flags) {
-  return call(ARGUMENTS(handle, size, prop, flags), after_fault, [&] {
-    require_non_null(handle, "handle");
-    require_non_null(prop, "prop");
-    *handle = memory::create(size, *prop, flags);
-  });
+  return call(ARGUMENTS(handle, size, prop, flags), after_fault,
+              result_to(handle, "handle", [&] { return memory::create(size, given(prop, "prop"), flags); }));
 }
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return call(ARGUMENTS(handle), after_fault, [&] { memory::release(handle); });
@@ -68,11 +65,8 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* des
   });
 }
 CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr ptr) {
-  return call(ARGUMENTS(flags, location, ptr), after_fault, [&] {
-    require_non_null(flags, "flags");
-    require_non_null(location, "location");
-    *flags = memory::get_access(*location, ptr);
-  });
+  return call(ARGUMENTS(flags, location, ptr), after_fault,
+              result_to(flags, "flags", [&] { return memory::get_access(given(location, "location"), ptr); }));
 }
 CUresult cuMemExportToShareableHandle(void* shareableHandle, CUmemGenericAllocationHandle handle,
                                       CUmemAllocationHandleType handleType, unsigned long long flags) {
@@ -86,11 +80,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
 }
 CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
                                        CUmemAllocationGranularity_flags option) {
-  return call(ARGUMENTS(granularity, prop, option), after_fault, [&] {
-    require_non_null(granularity, "granularity");
-    require_non_null(prop, "prop");
-    *granularity = memory::granularity(*prop, option);
-  });
+  return call(ARGUMENTS(granularity, prop, option), after_fault,
+              result_to(granularity, "granularity", [&] { return memory::granularity(given(prop, "prop"), option); }));
 }
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
   return call(ARGUMENTS(prop, handle), after_fault,
@@ -115,18 +106,13 @@ CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t si
 
 CUresult cuMulticastGetGranularity(size_t* granularity, const CUmulticastObjectProp* prop,
                                    CUmulticastGranularity_flags option) {
-  return call(ARGUMENTS(granularity, prop, option), after_fault, [&] {
-    require_non_null(granularity, "granularity");
-    require_non_null(prop, "prop");
-    *granularity = memory::multicast_granularity(*prop, option);
-  });
+  return call(ARGUMENTS(granularity, prop, option), after_fault, result_to(granularity, "granularity", [&] {
+                return memory::multicast_granularity(given(prop, "prop"), option);
+              }));
 }
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle* mcHandle, const CUmulticastObjectProp* prop) {
-  return call(ARGUMENTS(mcHandle, prop), after_fault, [&] {
-    require_non_null(mcHandle, "mcHandle");
-    require_non_null(prop, "prop");
-    *mcHandle = memory::multicast_create(*prop);
-  });
+  return call(ARGUMENTS(mcHandle, prop), after_fault,
+              result_to(mcHandle, "mcHandle", [&] { return memory::multicast_create(given(prop, "prop")); }));
 }
 CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev) {
   return call(ARGUMENTS(mcHandle, dev), after_fault, [&] { memory::multicast_add_device(mcHandle, dev); });
