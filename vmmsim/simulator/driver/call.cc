@@ -20,6 +20,7 @@
 
 #include "../gpu/gpu.h"
 #include "../interposed.h"
+#include "../lasting.h"
 #include "../memory/presence.h"
 #include "../memory/process.h"
 #include "../memory/records.h"
@@ -49,10 +50,7 @@ struct Reports {
   std::atomic<bool> fault = false;
   std::atomic<uint64_t> lines = 0;  // of the trace
 };
-Reports& reports() {
-  static Reports& shared = *new Reports;
-  return shared;
-}
+Reports& reports() { return lasting<Reports>(); }
 
 // A child that is forked while another thread counts its call or says something would wait for that thread for ever. Before all others:
 // what is registered first is locked last, and this lock is taken under the others.

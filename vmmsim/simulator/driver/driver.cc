@@ -6,15 +6,13 @@
 #include <cstdio>
 
 #include "../gpu/gpu.h"
+#include "../lasting.h"
 #include "../memory/this_machine.h"
 #include "../memory/thread_slot.h"
 
 namespace driver {
 
-State& state() {
-  static State& shared = *new State;
-  return shared;
-}
+State& state() { return lasting<State>(); }
 Thread& thread() { return memory::thread_slot<Thread>(); }
 
 void log_unsupported(const std::string& text) {

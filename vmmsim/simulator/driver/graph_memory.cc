@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "../lasting.h"
 #include "../memory/this_machine.h"
 #include "contexts.h"
 #include "driver.h"
@@ -25,10 +26,7 @@ struct GraphMemories {
   Mutex lock;                                                              // taken after that of the graphs
   std::map<uint64_t, std::weak_ptr<GraphMemory>> memory GUARDED_BY(lock);  // by its address
 };
-GraphMemories& all() {
-  static GraphMemories& memories = *new GraphMemories;
-  return memories;
-}
+GraphMemories& all() { return lasting<GraphMemories>(); }
 
 UseByGraphs& use_of(const PoolPlace& place) REQUIRES(state().lock) {
   UseByGraphs& use = all().pools[place];

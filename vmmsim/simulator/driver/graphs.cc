@@ -7,15 +7,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../lasting.h"
 #include "host_functions.h"
 
 namespace driver {
 static bool is_same(const CUgraphEdgeData& a, const CUgraphEdgeData& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
-Graphs& graphs() {
-  static Graphs& all = *new Graphs;
-  return all;
-}
+Graphs& graphs() { return lasting<Graphs>(); }
 
 CUgraph checked(CUgraph graph) {
   require(graphs().all.contains(graph), "this is no graph, or it has been destroyed");

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "../lasting.h"
 #include "driver.h"
 
 namespace driver {
@@ -52,10 +53,7 @@ struct HostThreads {
   Mutex lock;
   std::map<CUcontext, std::shared_ptr<HostThread>> of_context GUARDED_BY(lock);
 };
-HostThreads& host_threads() {
-  static HostThreads& all = *new HostThreads;  // they may outlive all that is destroyed at exit
-  return all;
-}
+HostThreads& host_threads() { return lasting<HostThreads>(); }
 
 }  // namespace
 

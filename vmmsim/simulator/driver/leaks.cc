@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../trace/text.h"
+#include "../lasting.h"
 #include "../memory/this_machine.h"
 #include "../mutex.h"
 #include "callers.h"
@@ -24,10 +25,7 @@ struct Stacks {
   Mutex lock;
   std::map<Callers, unsigned> numbers GUARDED_BY(lock);  // from 1 on
 };
-Stacks& stacks() {
-  static Stacks& all = *new Stacks;
-  return all;
-}
+Stacks& stacks() { return lasting<Stacks>(); }
 
 unsigned number_of(const memory::Maker& maker) { return maker.place ? maker.place->load() : 0; }
 

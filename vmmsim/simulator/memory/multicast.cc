@@ -13,6 +13,7 @@
 #include <ctime>
 #include <filesystem>
 #include <utility>
+#include "../lasting.h"
 #include "../terminal.h"
 #include "process.h"
 
@@ -50,10 +51,7 @@ struct OfProcess {
   std::map<uint64_t, Pages> ranges GUARDED_BY(process_lock);  // by the number of the first page
   unsigned waiting GUARDED_BY(process_lock) = 0;              // threads that wait for a team
 };
-OfProcess& of_process() {
-  static OfProcess& all = *new OfProcess;
-  return all;
-}
+OfProcess& of_process() { return lasting<OfProcess>(); }
 
 PageEntry* page_entry(uint64_t page) {
   static const size_t width = sizeof(PageEntry) + gpus() * sizeof(char*);

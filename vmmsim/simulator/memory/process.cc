@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include "../lasting.h"
 #include "thread_slot.h"
 
 namespace memory {
@@ -166,10 +167,7 @@ bool is_awaited() { return ledger().awaited == getpid(); }
 
 Mutex process_lock;
 
-Process& process() {  // never destroyed: workers may run until the very end
-  static Process& state = *new Process;
-  return state;
-}
+Process& process() { return lasting<Process>(); }
 
 void set_visible(std::vector<int> numbers) {
   if (numbers != seen_gpus().visible) seen_gpus().set(std::move(numbers));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 #include "records.h"
 #include "../interposed.h"
+#include "../lasting.h"
 #include "../log.h"
 #include "presence.h"
 #include "process.h"
@@ -34,10 +35,7 @@ struct Holds {
   int file = -1;                                // with its locks: an open file of its own, which no mapping keeps open
   std::unordered_map<uint32_t, unsigned> held;  // record -> how often by this process
 };
-Holds& holds() REQUIRES(process_lock) {
-  static Holds& all = *new Holds;
-  return all;
-}
+Holds& holds() REQUIRES(process_lock) { return lasting<Holds>(); }
 
 // The memory of a GPU: its file, and where that is mapped, once either was needed. Copies look here without a lock.
 struct GpuFile {

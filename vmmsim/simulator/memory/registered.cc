@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <shared_mutex>
 
+#include "../lasting.h"
 #include "process.h"
 
 namespace memory {
@@ -24,10 +25,7 @@ struct PartlyRegistered {
   std::shared_mutex lock;  // after the process's
   std::map<uint64_t, Parts> pages;
 };
-PartlyRegistered& in_parts() {
-  static auto& all = *new PartlyRegistered;
-  return all;
-}
+PartlyRegistered& in_parts() { return lasting<PartlyRegistered>(); }
 
 void write_entry(uint64_t page) REQUIRES(process_lock) {
   const auto& allocations = process().allocations;

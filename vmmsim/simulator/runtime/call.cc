@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT-0
 // What every call has around it, and the errors.
+#include "../lasting.h"
 #include "../mutex.h"
 #include "runtime.h"
 
@@ -18,10 +19,7 @@ struct State {
   Mutex lock;                         // of what follows
   std::map<int, CUcontext> primary_contexts GUARDED_BY(lock);  // that were retained
 };
-State& state() {  // never destroyed: destructors of the program may still make calls at exit
-  static State& shared = *new State;
-  return shared;
-}
+State& state() { return lasting<State>(); }
 
 // Makes a context current in this thread: the program's own if there is one, else the primary one of its device.
 void enter_context() {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 #include "../driver/linking.h"
+#include "../lasting.h"
 #include "../mutex.h"
 #include "runtime.h"
 
@@ -33,10 +34,7 @@ struct Links {
   Mutex lock;
   std::map<void*, Link> all GUARDED_BY(lock);  // by handle
 };
-Links& links() {
-  static Links& shared = *new Links;
-  return shared;
-}
+Links& links() { return lasting<Links>(); }
 
 template <class... Parameters> int real(int call, Parameters... parameters) {
   return reinterpret_cast<int (*)(Parameters...)>(vmmsim_jit_link[call])(parameters...);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../lasting.h"
 #include "../memory/thread_slot.h"
 #include "../mutex.h"
 #include "runtime.h"
@@ -38,10 +39,7 @@ struct Registered {
   std::unordered_map<const void*, Symbol> kernels GUARDED_BY(lock);
   std::unordered_map<const void*, Symbol> variables GUARDED_BY(lock);
 };
-Registered& registered() {  // never destroyed: a program may launch from its own destructors
-  static auto& all = *new Registered;
-  return all;
-}
+Registered& registered() { return lasting<Registered>(); }
 
 Binary& binary(void** handle) { return *reinterpret_cast<Binary*>(handle); }
 
