@@ -22,6 +22,9 @@ CUDA_KERNEL_NODE_PARAMS as_driver(const cudaKernelNodeParams* p) {
   return all;
 }
 
+// To what is made for a call, and lasts until it has its answer.
+template <class T> T* pointer_to(T&& made) { return &made; }
+
 void give(cudaKernelNodeParams* to, const CUDA_KERNEL_NODE_PARAMS& p) {
   require_non_null(to, "pNodeParams");
   *to = {};
@@ -145,25 +148,19 @@ FORWARD(cudaGraphDebugDotPrint, cuGraphDebugDotPrint, (cudaGraph_t graph, const 
 // --- Nodes: any, and empty ones --------------------------------------------------------------------------------------
 FORWARD(cudaGraphAddEmptyNode, cuGraphAddEmptyNode, (AT_ARGUMENTS), AT)
 cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node, cudaGraphNodeParams* nodeParams) {
-  return call(ARGUMENTS(node, nodeParams), [&] {
-    CUgraphNodeParams all = as_driver(nodeParams);
-    must(cuGraphNodeSetParams(node, &all));
-  });
+  return call(ARGUMENTS(node, nodeParams),
+              [&] { return cuGraphNodeSetParams(node, pointer_to(as_driver(nodeParams))); });
 }
 cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t graphExec, cudaGraphNode_t node,
                                        cudaGraphNodeParams* nodeParams) {
-  return call(ARGUMENTS(graphExec, node, nodeParams), [&] {
-    CUgraphNodeParams all = as_driver(nodeParams);
-    must(cuGraphExecNodeSetParams(graphExec, node, &all));
-  });
+  return call(ARGUMENTS(graphExec, node, nodeParams),
+              [&] { return cuGraphExecNodeSetParams(graphExec, node, pointer_to(as_driver(nodeParams))); });
 }
 
 // --- Kernels ---------------------------------------------------------------------------------------------------------
 cudaError_t cudaGraphAddKernelNode(AT_ARGUMENTS, const cudaKernelNodeParams* pNodeParams) {
-  return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, pNodeParams), [&] {
-    const CUDA_KERNEL_NODE_PARAMS all = as_driver(pNodeParams);
-    must(cuGraphAddKernelNode(AT, &all));
-  });
+  return call(ARGUMENTS(pGraphNode, graph, pDependencies, numDependencies, pNodeParams),
+              [&] { return cuGraphAddKernelNode(AT, pointer_to(as_driver(pNodeParams))); });
 }
 cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* pNodeParams) {
   return call(ARGUMENTS(node, pNodeParams), [&] {
@@ -173,17 +170,13 @@ cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodePar
   });
 }
 cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* pNodeParams) {
-  return call(ARGUMENTS(node, pNodeParams), [&] {
-    const CUDA_KERNEL_NODE_PARAMS all = as_driver(pNodeParams);
-    must(cuGraphKernelNodeSetParams(node, &all));
-  });
+  return call(ARGUMENTS(node, pNodeParams),
+              [&] { return cuGraphKernelNodeSetParams(node, pointer_to(as_driver(pNodeParams))); });
 }
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t hGraphExec, cudaGraphNode_t node,
                                              const cudaKernelNodeParams* pNodeParams) {
-  return call(ARGUMENTS(hGraphExec, node, pNodeParams), [&] {
-    const CUDA_KERNEL_NODE_PARAMS all = as_driver(pNodeParams);
-    must(cuGraphExecKernelNodeSetParams(hGraphExec, node, &all));
-  });
+  return call(ARGUMENTS(hGraphExec, node, pNodeParams),
+              [&] { return cuGraphExecKernelNodeSetParams(hGraphExec, node, pointer_to(as_driver(pNodeParams))); });
 }
 #if CUDART_VERSION >= 13000
 cudaError_t cudaGraphKernelNodeCopyAttributes(cudaGraphNode_t hDst, cudaGraphNode_t hSrc) {
@@ -228,16 +221,11 @@ cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, cudaMemcpy3DParms
 // To set the parameters of a copy, in a graph and in an executable one: as above.
 #define SET_COPY(suffix, parameters, arguments, copy)                                                                  \
   cudaError_t cudaGraphMemcpyNodeSetParams##suffix(cudaGraphNode_t node, parameters) {                                 \
-    return call(ARGUMENTS(node, arguments), [&] {                                                                      \
-      const CUDA_MEMCPY3D all = copy;                                                                                  \
-      must(cuGraphMemcpyNodeSetParams(node, &all));                                                                    \
-    });                                                                                                                \
+    return call(ARGUMENTS(node, arguments), [&] { return cuGraphMemcpyNodeSetParams(node, pointer_to(copy)); });       \
   }                                                                                                                    \
   cudaError_t cudaGraphExecMemcpyNodeSetParams##suffix(cudaGraphExec_t hGraphExec, cudaGraphNode_t node, parameters) { \
-    return call(ARGUMENTS(hGraphExec, node, arguments), [&] {                                                          \
-      const CUDA_MEMCPY3D all = copy;                                                                                  \
-      must(cuGraphExecMemcpyNodeSetParams(hGraphExec, node, &all, nullptr));                                           \
-    });                                                                                                                \
+    return call(ARGUMENTS(hGraphExec, node, arguments),                                                                \
+                [&] { return cuGraphExecMemcpyNodeSetParams(hGraphExec, node, pointer_to(copy), nullptr); });          \
   }
 #define LIST(...) __VA_ARGS__
 SET_COPY(, const cudaMemcpy3DParms* pNodeParams, pNodeParams, as_driver(pNodeParams))
