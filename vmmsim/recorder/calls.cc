@@ -9,12 +9,8 @@ namespace {
 uint64_t bits(const void* address) { return reinterpret_cast<uint64_t>(address); }
 
 // The runtime's structures are the driver's.
-const CUmemAccessDesc* as_driver(const cudaMemAccessDesc* given) {
-  return reinterpret_cast<const CUmemAccessDesc*>(given);
-}
-const CUmemPoolProps* as_driver(const cudaMemPoolProps* given) {
-  return reinterpret_cast<const CUmemPoolProps*>(given);
-}
+const CUmemAccessDesc* as_driver(const cudaMemAccessDesc* p) { return reinterpret_cast<const CUmemAccessDesc*>(p); }
+const CUmemPoolProps* as_driver(const cudaMemPoolProps* p) { return reinterpret_cast<const CUmemPoolProps*>(p); }
 
 int owner(const CUmemPoolProps* pool) {
   return pool->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? pool->location.id : -1;
