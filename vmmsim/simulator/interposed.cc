@@ -85,12 +85,10 @@ Seen seen() { return is_read ? once : read_variable(); }
 
 // --- libc's own functions --------------------------------------------------------------------------------------------
 
-#define REPLACED(APPLY)                                                                                            \
-  APPLY(fopen)                                                                                                     \
-  APPLY(fopen64)                                                                                                   \
-  APPLY(glob) APPLY(sleep) APPLY(usleep) APPLY(nanosleep) APPLY(clock_nanosleep) APPLY(poll) APPLY(ppoll)          \
-      APPLY(select) APPLY(pselect) APPLY(epoll_wait) APPLY(setsockopt) APPLY(sendmsg) APPLY(sendmmsg) APPLY(alarm) \
-          APPLY(setitimer) APPLY(wait4) APPLY(statx)
+#define REPLACED(list)                                                                                           \
+  list(fopen) list(fopen64) list(glob) list(sleep) list(usleep) list(nanosleep) list(clock_nanosleep) list(poll) \
+      list(ppoll) list(select) list(pselect) list(epoll_wait) list(setsockopt) list(sendmsg) list(sendmmsg)      \
+          list(alarm) list(setitimer) list(wait4) list(statx)
 
 enum Replaced {
 #define NUMBER(name) number_of_##name,
