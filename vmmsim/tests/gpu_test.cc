@@ -385,7 +385,7 @@ static void test_barriers() {
   EXPECT(patient.get() == "");
   // Bulk copies: what is not a multiple of 16, and a place that the GPU must not touch.
   const std::string copy =
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [bytes], [%rd2], 24, "
+      "mov.u32 %r1, 24; cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [bytes], [%rd2], %r1, "
       "[gate];";
   expect_fault(init + copy, 0, CUDA_ERROR_MISALIGNED_ADDRESS, "24 bytes, is not a multiple of 16");
   expect_fault(init + "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [bytes], 16;", 16,

@@ -311,12 +311,12 @@ void alias_fence(Warp& w, const MicroOp& op, Lanes active) {
 }
 
 // isspacep: is the generic address in this space? A cluster's shared memory is all of it, .shared the block's own.
-void is_space(Warp& w, const MicroOp& op, Lanes active) {
+template <bool own_only> void is_space(Warp& w, const MicroOp& op, Lanes active) {
   const uint64_t own = in_shared_of(shared_window, rank_in_cluster(*w.block)) - shared_window;
   for_each_lane(active, [&](unsigned lane) {
     const uint64_t address = w.rows[op.a].lane[lane],
                    part = (address - shared_window) >> cluster_shift << cluster_shift;
-    const bool is_near = op.count == 1 || part == 0 || part == own;  // count 2: in the block's own shared memory
+    const bool is_near = !own_only || part == 0 || part == own;
     w.rows[op.to].lane[lane] = space_of(address) == op.space && is_near;
   });
 }
@@ -393,7 +393,7 @@ AddressOperand address_of(Lowering& l, const ptx::Operand& operand, Space space)
   return {symbol.space, l.constant(address), 0};
 }
 
-AddressOperand whole_address_of(Lowering& l, const ptx::Instruction& i, const ptx::Operand& operand, Space space) {
+AddressOperand whole_address_of(Lowering& l, const ptx::Decoded& i, const ptx::Operand& operand, Space space) {
   const AddressOperand at = address_of(l, operand, space);
   if (!at.offset) return at;
   const int sum = l.temporary();
@@ -401,31 +401,15 @@ AddressOperand whole_address_of(Lowering& l, const ptx::Instruction& i, const pt
   return {at.space, sum, 0};
 }
 
-Space take_space(Modifiers& m) {
-  if (m.take_any({"shared", "shared::cta", "shared::cluster"})) return Space::shared;
-  if (m.take("local")) return Space::local;
-  if (m.take_any({"param", "param::entry", "param::func"})) return Space::param;
-  return m.take_any({"global", "const"}) ? Space::global : Space::generic;
-}
-
-uint8_t take_vector(Modifiers& m) {
-  if (m.take("v2")) return 2;
-  if (m.take("v4")) return 4;
-  return m.take("v8") ? 8 : 1;
-}
-
-void take_hints(Modifiers& m) {
-  while (m.front().substr(0, 4) == "L1::" || m.front().substr(0, 4) == "L2::") m.take(m.front());
-}
-
-bool take_scope(Modifiers& m) {
-  if (m.take("cta")) return false;
-  m.ignore({"cluster", "gpu", "sys"});
-  return true;
-}
-
-void emit_fence(Lowering& l, const ptx::Instruction& i, bool beyond_block) {
+void emit_fence(Lowering& l, const ptx::Decoded& i, bool beyond_block) {
   l.emit(beyond_block ? fence<true> : fence<false>, i).effects = Effects::pure;
+}
+
+std::array<int, 8> rows_of(Lowering& l, const ptx::Decoded& i, const ptx::Operand& value, Type type) {
+  if (i.count == 1) return {l.row(value, type)};
+  std::array<int, 8> rows = {};
+  for (size_t k = 0; k < i.count; ++k) rows[k] = l.row(value.elements.empty() ? value : value.elements[k], type);
+  return rows;
 }
 
 namespace {
@@ -452,164 +436,126 @@ Handler loader_or_storer(bool loads, Type type, bool many) {
   }
 }
 
-// The rows of a value of `count` elements: a register or literal, or a list of them.
-std::array<int, 8> rows_of(Lowering& l, const ptx::Instruction& i, const ptx::Operand& value, size_t count, Type type) {
-  if (count == 1 && value.elements.empty()) return {l.row(value, type)};
-  std::array<int, 8> rows = {};
-  if (value.elements.size() != count) l.not_simulated(i);
-  for (size_t k = 0; k < count; ++k) rows[k] = l.row(value.elements[k], type);
-  return rows;
-}
+}  // namespace
 
-// ld, ldu, st
-void lower_load_or_store(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const bool loads = i.opcode != "st";
-  if (!loads && m.take("async")) return lower_store_async(l, i, m);
-  const bool acquires = m.take("acquire");
-  const bool strong = m.take_any({"volatile", "relaxed", "release"}) || acquires;
-  m.ignore({"weak", "nc"});
-  const bool beyond_block = take_scope(m);
-  const Space space = take_space(m);
-  // The first-level cache serves the block: loads that look no further than it find the same there as weak ones.
-  const bool around = m.take_any({"cg", "cv"}) || (strong && beyond_block);
-  const bool last = m.take("lu");
-  m.ignore({"ca", "cs", "wb", "wt"});
-  const uint8_t count = take_vector(m);
-  const Type type = m.type();
-  take_hints(m);
+MicroOp& emit_access(Lowering& l, const ptx::Decoded& i, bool loads, const AddressOperand& at, Type type,
+                     const std::array<int, 8>& rows, uint8_t count) {
   const Handler handler = loader_or_storer(loads, type, count > 1);
-  if (!m.empty() || !handler || ptx::bits(type) < 8 || i.operands.size() < 2) l.not_simulated(i);
-  if (count * ptx::bytes(type) > Whole::most) l.not_simulated(i);
-  const AddressOperand at = address_of(l, i.operands[loads ? 1 : 0], space);
-  const std::array<int, 8> rows = rows_of(l, i, i.operands[loads ? 0 : 1], count, type);
+  if (!handler || count * ptx::bytes(type) > Whole::most) l.not_simulated(i);
   MicroOp& op = l.emit(handler, i, loads ? rows[0] : -1, at.row, loads ? -1 : rows[0]);
   op.type = type;
   op.space = at.space;
   op.offset = at.offset;
   op.count = count;
   op.rows = rows;
-  if (last) op.cache_use = CacheUse::last_use;
-  if (around) op.cache_use = CacheUse::around;
-  if (strong && loads) op.cost = cost_of_waiting;
-  if (loads) op.effects = Effects::reads;
-  if (acquires && beyond_block) emit_fence(l, i, true);
+  op.effects = loads ? Effects::reads : Effects::side_effects;
+  return op;
 }
 
-// atom {result, [address], b {, c}} and red {[address], b}
-void lower_atomic(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const bool returns = i.opcode == "atom";
-  if (!returns && m.take("async")) return lower_store_async(l, i, m);
-  const bool acquires = m.take_any({"acquire", "acq_rel"});
-  m.ignore({"release", "relaxed", "noftz"});
-  const bool beyond_block = take_scope(m);
-  const Space space = take_space(m);
-  const uint8_t count = take_vector(m);
-  const Type type = m.type();
-  const Combine combination = take_combination(m, type);
-  take_hints(m);
-  const size_t address = returns ? 1 : 0;  // the index of this operand
-  if (!m.empty() || !combination || i.operands.size() < address + 2) l.not_simulated(i);
-  const AddressOperand at = address_of(l, i.operands[address], space);
-  const std::array<int, 8> b = rows_of(l, i, i.operands[address + 1], count, type);
-  const int c = address + 2 < i.operands.size() ? l.row(i.operands[address + 2], type) : -1;
+namespace {
+
+// ld, ldu, st
+void lower_load_or_store(Lowering& l, const ptx::Decoded& i) {
+  using ptx::Order, ptx::CacheOperator;
+  if (i.has(ptx::Word::async)) return lower_store_async(l, i);
+  const bool loads = i.opcode != ptx::Opcode::st, acquires = i.order == Order::acquire;
+  const bool strong = i.order != Order::none && i.order != Order::weak;
+  // The first-level cache serves the block: loads that look no further than it find the same there as weak ones.
+  const bool is_around = i.cache == CacheOperator::cg || i.cache == CacheOperator::cv;
+  const AddressOperand at = address_of(l, i["a"], space_of(i));
+  const std::array<int, 8> rows = rows_of(l, i, i[loads ? "d" : "b"], i.type());
+  MicroOp& op = emit_access(l, i, loads, at, i.type(), rows, i.count);
+  if (i.cache == CacheOperator::lu) op.cache_use = CacheUse::last_use;
+  if (is_around || (strong && reaches_beyond_block(i))) op.cache_use = CacheUse::around;
+  if (strong && loads) op.cost = cost_of_waiting;
+  if (acquires && reaches_beyond_block(i)) emit_fence(l, i, true);
+}
+
+void lower_atomic(Lowering& l, const ptx::Decoded& i) {
+  if (i.has(ptx::Word::async)) return lower_store_async(l, i);
+  const bool returns = i.opcode == ptx::Opcode::atom;
+  const Type type = i.type();
+  const Combine combination = combination_of(i.operation, type);
+  if (!combination) l.not_simulated(i);
+  const AddressOperand at = address_of(l, i["a"], space_of(i));
+  const std::array<int, 8> b = rows_of(l, i, i["b"], type);
+  const int c = l.row_of(i, "c", type);
   std::array<int, 8> results;
   results.fill(-1);
-  if (returns) results = rows_of(l, i, i.operands[0], count, type);
-  const bool keeps_aside = returns && count > 1;  // for a result may be in an operand's register
+  if (returns) results = rows_of(l, i, i["d"], type);
+  const bool keeps_aside = returns && i.count > 1;  // for a result may be in an operand's register
   std::array<int, 8> old = results;
-  for (size_t k = 0; keeps_aside && k < count; ++k) old[k] = l.temporary();
-  for (unsigned k = 0; k < count; ++k) {
+  for (size_t k = 0; keeps_aside && k < i.count; ++k) old[k] = l.temporary();
+  for (unsigned k = 0; k < i.count; ++k) {
     MicroOp& op = l.emit(combine_values, i, old[k], at.row, b[k], c);
     op.type = type;
     op.space = at.space;
     op.offset = at.offset + k * ptx::bytes(type);
     op.cost = cost_of_waiting / 4;
     op.combine = combination;
-    if (returns && count == 1) op.effects = Effects::reads;  // one that spins for a lock stores what was there
-    if (k == 0) op.count = count;
+    if (returns && i.count == 1) op.effects = Effects::reads;  // one that spins for a lock stores what was there
+    if (k == 0) op.count = i.count;
   }
-  for (size_t k = 0; keeps_aside && k < count; ++k) l.emit(add_offset, i, results[k], old[k]);
-  if (acquires && beyond_block) emit_fence(l, i, true);
+  for (size_t k = 0; keeps_aside && k < i.count; ++k) l.emit(add_offset, i, results[k], old[k]);
+  const bool acquires = i.order == ptx::Order::acquire || i.order == ptx::Order::acq_rel;
+  if (acquires && reaches_beyond_block(i)) emit_fence(l, i, true);
 }
 
-void lower_fence(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  bool beyond_block = false;
-  if (m.take("proxy")) {
-    if (m.take("alias")) {
-      l.emit(alias_fence, i).effects = Effects::pure;
-      return;
-    }
-    if (!m.take("async")) l.not_simulated(i);  // of it only the order counts: what is asynchronous is done at once
-    m.ignore({"global", "shared::cta", "shared::cluster"});
-  } else if (m.take("mbarrier_init")) {
-    m.ignore({"release", "cluster"});
-  } else {
-    m.ignore({"acq_rel", "sc", "acquire", "release", "gl"});
-    beyond_block = take_scope(m);
+void lower_fence(Lowering& l, const ptx::Decoded& i) {
+  const bool is_of_proxy = i.has(ptx::Word::proxy);
+  if (is_of_proxy && i.has(ptx::Word::alias)) {
+    l.emit(alias_fence, i).effects = Effects::pure;
+    return;
   }
-  emit_fence(l, i, beyond_block);
+  if (is_of_proxy && !i.has(ptx::Word::async)) l.not_simulated(i);
+  // Of what is asynchronous only the order counts: it is done at once.
+  emit_fence(l, i, !is_of_proxy && !i.has(ptx::Word::mbarrier_init) && reaches_beyond_block(i));
 }
 
-void lower_cvta(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const bool from_generic = m.take("to");
-  const auto window = static_cast<int64_t>(window_of(take_space(m)));
-  m.type();
-  if (i.operands.size() != 2) l.not_simulated(i);
-  const int to = l.row(i.operands[0]), from = l.row(i.operands[1]);
-  l.emit(add_offset, i, to, from).offset = from_generic ? -window : window;
+void lower_cvta(Lowering& l, const ptx::Decoded& i) {
+  const auto window = static_cast<int64_t>(window_of(space_of(i)));
+  const int to = l.row(i["d"]), from = l.row(i["a"]);
+  l.emit(add_offset, i, to, from).offset = i.has(ptx::Word::to) ? -window : window;
 }
 
 // cp.async and cp.reduce.async
-void lower_copy_async(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  if (!m.take("async")) l.not_simulated(i);
-  if (m.take("bulk")) return lower_bulk_copy(l, i, m);
-  if (m.take("mbarrier")) return lower_arrival_of_copies(l, i, m);
-  if (m.take_any({"commit_group", "wait_group", "wait_all"})) return;  // nothing is ever under way
-  m.ignore({"ca", "cg"});
-  const bool to_shared = m.take_any({"shared", "shared::cta"});
-  const bool from_global = m.take("global");
-  take_hints(m);
-  const auto& operands = i.operands;
-  const bool has_policy = std::ranges::count(i.modifiers, "L2::cache_hint");  // its last operand
-  const size_t count = operands.size() - has_policy;
-  if (!m.empty() || !to_shared || !from_global || count < 3 || count > 4) l.not_simulated(i);
-  const AddressOperand to = address_of(l, operands[0], Space::shared);
-  const AddressOperand from = whole_address_of(l, i, operands[1], Space::global);
-  const int size = count == 4 ? l.row(operands[3]) : -1;
-  MicroOp& op = l.emit(copy_async, i, -1, to.row, from.row, size);
-  if (count == 4) op.type = l.type_of(operands[3]);
+void lower_copy_async(Lowering& l, const ptx::Decoded& i) {
+  if (i.has(ptx::Word::bulk)) return lower_bulk_copy(l, i);
+  if (i.has(ptx::Word::mbarrier)) return lower_arrival_of_copies(l, i);
+  if (!i.find("dst")) return;  // commit_group, wait_group, wait_all: nothing is ever under way
+  const AddressOperand to = address_of(l, i["dst"], Space::shared);
+  const AddressOperand from = whole_address_of(l, i, i["src"], Space::global);
+  const ptx::Operand* const ignores = i.find("ignore-src");
+  const int limit = ignores ? l.row(*ignores) : l.row_of(i, "src-size");
+  MicroOp& op = l.emit(copy_async, i, -1, to.row, from.row, limit);
+  if (ignores) op.type = Type::pred;
   op.space = to.space;
   op.offset = to.offset;
-  op.count = static_cast<uint8_t>(operands[2].value);
+  op.count = static_cast<uint8_t>(i["cp-size"].value);
 }
 
-void lower_isspacep(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const bool is_own = i.modifiers.size() == 1 && (i.modifiers[0] == "shared" || i.modifiers[0] == "shared::cta");
-  const Space space = take_space(m);
-  const int to = l.row(i.operands.at(0)), address = l.row(i.operands.at(1));
-  MicroOp& op = l.emit(is_space, i, to, address);
-  op.space = space;
-  op.count = is_own ? 2 : 1;
+void lower_isspacep(Lowering& l, const ptx::Decoded& i) {
+  const int to = l.row(i["p"]), address = l.row(i["a"]);
+  MicroOp& op = l.emit(i.has(ptx::Word::shared_cluster) ? is_space<false> : is_space<true>, i, to, address);
+  op.space = space_of(i);
 }
 
 // createpolicy, whose result changes nothing, and istypep: no address is one of a texture.
-void lower_zero(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  m.ignore_rest();
-  l.emit(add_offset, i, l.row(i.operands.at(0)), l.constant(0));
-}
+void lower_zero(Lowering& l, const ptx::Decoded& i) { l.emit(add_offset, i, l.row(i.operands()[0]), l.constant(0)); }
 
-void lower_hint(Lowering&, const ptx::Instruction&, Modifiers& m) { m.ignore_rest(); }
+void lower_hint(Lowering&, const ptx::Decoded&) {}
 
 }  // namespace
 
-const Opcodes memory_opcodes = {
-    {"ld", lower_load_or_store}, {"ldu", lower_load_or_store},  {"st", lower_load_or_store},
-    {"atom", lower_atomic},      {"red", lower_atomic},         {"fence", lower_fence},
-    {"membar", lower_fence},     {"cvta", lower_cvta},          {"isspacep", lower_isspacep},
-    {"cp", lower_copy_async},    {"multimem", lower_multimem},  {"mbarrier", lower_mbarrier},
-    {"mapa", lower_mapa},        {"getctarank", lower_rank},    {"createpolicy", lower_zero},
-    {"istypep", lower_zero},     {"pmevent", lower_hint},       {"prefetch", lower_hint},
-    {"discard", lower_hint},     {"applypriority", lower_hint},
-};
+const Opcodes memory_opcodes = [] {
+  using enum ptx::Opcode;
+  return Opcodes{
+      {ld, lower_load_or_store},  {ldu, lower_load_or_store}, {st, lower_load_or_store},  {atom, lower_atomic},
+      {red, lower_atomic},        {fence, lower_fence},       {membar, lower_fence},      {cvta, lower_cvta},
+      {isspacep, lower_isspacep}, {cp, lower_copy_async},     {multimem, lower_multimem}, {mbarrier, lower_mbarrier},
+      {mapa, lower_rank},         {getctarank, lower_rank},   {createpolicy, lower_zero}, {istypep, lower_zero},
+      {pmevent, lower_hint},      {prefetch, lower_hint},     {discard, lower_hint},      {applypriority, lower_hint},
+  };
+}();
 
 }  // namespace gpu

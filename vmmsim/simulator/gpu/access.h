@@ -3,7 +3,6 @@
 // combine values with.
 #pragma once
 #include <cstring>
-#include <string_view>
 #include "../memory/memory.h"
 #include "../memory/page_table.h"
 #include "warp.h"
@@ -38,20 +37,23 @@ struct AddressOperand {
 AddressOperand address_of(Lowering&, const ptx::Operand&, ptx::Space);
 
 // The same with the offset added to the row.
-AddressOperand whole_address_of(Lowering&, const ptx::Instruction&, const ptx::Operand&, ptx::Space);
+AddressOperand whole_address_of(Lowering&, const ptx::Decoded&, const ptx::Operand&, ptx::Space);
 
-// Takes .shared, .shared::cta, .shared::cluster (a block is its own cluster), .global, .local, .const, .param; none of
-// them: generic.
-ptx::Space take_space(Modifiers&);
-// Takes .v2 .v4 .v8: how many elements.
-uint8_t take_vector(Modifiers&);
-// Takes what an access says of caches beside the first: it changes no value.
-void take_hints(Modifiers&);
-// Takes .cta .cluster .gpu .sys. True if it reaches beyond the block, as it does if none is there.
-bool take_scope(Modifiers&);
+// The space of an access; constants lie in global memory.
+inline ptx::Space space_of(const ptx::Decoded& i) {
+  return i.space == ptx::Space::constant ? ptx::Space::global : i.space;
+}
+// As it does, too, if it names no scope.
+inline bool reaches_beyond_block(const ptx::Decoded& i) { return i.scope != ptx::Scope::cta; }
+// The rows of a value: one, or those of as many elements as the instruction has.
+std::array<int, 8> rows_of(Lowering&, const ptx::Decoded&, const ptx::Operand& value, ptx::Type);
 
-// Takes .add .cas and the like; null: none of them is there that this type has.
-Combine take_combination(Modifiers&, ptx::Type);
+// A load into these rows, or a store of them.
+MicroOp& emit_access(Lowering&, const ptx::Decoded&, bool loads, const AddressOperand&, ptx::Type,
+                     const std::array<int, 8>& rows, uint8_t count = 1);
+
+// null: of this type there is none.
+Combine combination_of(ptx::Operation, ptx::Type);
 // The same, but subnormal numbers of 32 bits are no zeros: in shared memory, and of bulk copies.
 Combine without_flush(Combine);
 // Combines atomically with all other threads, on whatever GPU and in whatever process. Returns the old value.
@@ -111,6 +113,6 @@ inline void store_whole(char* to, const Whole& all, size_t size) {
 
 // An operation that orders this thread's accesses, and what follows an acquire: beyond the block, the block forgets
 // what its first-level cache holds.
-void emit_fence(Lowering&, const ptx::Instruction&, bool beyond_block);
+void emit_fence(Lowering&, const ptx::Decoded&, bool beyond_block);
 
 }  // namespace gpu

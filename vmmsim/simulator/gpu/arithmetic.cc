@@ -25,8 +25,8 @@ void unpack(Warp& w, const MicroOp& op, Lanes active) {
 }
 
 // All elements are read before one is written.
-void move_vector(Lowering& l, const ptx::Instruction& i, Type type) {
-  const auto &to = i.operands[0].elements, &from = i.operands[1].elements;
+void move_vector(Lowering& l, const ptx::Decoded& i, Type type) {
+  const auto &to = i.operands()[0].elements, &from = i.operands()[1].elements;
   if (to.size() != from.size()) l.not_simulated(i);
   std::vector<int> values;
   for (const ptx::Operand& element : from) {
@@ -37,11 +37,11 @@ void move_vector(Lowering& l, const ptx::Instruction& i, Type type) {
   for (size_t k = 0; k < to.size(); ++k) l.emit(copy, i, l.row(to[k]), values[k]);
 }
 
-void lower_move(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const Type type = m.type();
-  if (i.operands.size() != 2 || type == Type::b128) l.not_simulated(i);
-  const ptx::Operand &d = i.operands[0], &a = i.operands[1];
-  if (m.take_any({"v2", "v4"})) return move_vector(l, i, type);
+void lower_move(Lowering& l, const ptx::Decoded& i) {
+  const Type type = i.type();
+  if (type == Type::b128) l.not_simulated(i);
+  const ptx::Operand &d = i.operands().at(0), &a = i.operands().at(1);
+  if (i.count > 1) return move_vector(l, i, type);
   const bool packs = a.kind == ptx::Operand::list, unpacks = d.kind == ptx::Operand::list;
   if (!packs && !unpacks) {
     const int from = l.row(a, type), to = l.row(d);
@@ -60,24 +60,21 @@ void lower_move(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
 }
 
 // What computes one result from one to four operands, lane by lane.
-void lower_elementwise(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const Type type = m.type();
+void lower_elementwise(Lowering& l, const ptx::Decoded& i) {
+  const Type type = i.type();
   const bool is_real = is_floating(type);
-  const FloatMode mode = is_real ? take_float_mode(m) : FloatMode();
   const Operations& operations = is_real ? floating_operations() : integer_operations();
   const auto found = operations.find(i.opcode);
-  const Handler handler = found == operations.end() ? nullptr : found->second(m, type);
-  if (!handler || i.operands.size() < 2 || i.operands.size() > 5) l.not_simulated(i);
+  const Handler handler = found == operations.end() ? nullptr : found->second(i, type);
+  if (!handler || i.operands().size() > 5) l.not_simulated(i);
   int rows[5] = {-1, -1, -1, -1, -1};
-  for (size_t k = 0; k < i.operands.size(); ++k) rows[k] = l.row(i.operands[k], type);
-  l.emit(handler, i, rows[0], rows[1], rows[2], rows[3], rows[4]).mode = mode;
+  for (size_t k = 0; k < i.operands().size(); ++k) rows[k] = l.row(i.operands()[k], type);
+  MicroOp& op = l.emit(handler, i, rows[0], rows[1], rows[2], rows[3], rows[4]);
+  if (is_real) op.mode = float_mode_of(i);
 }
 
 // add, sub, mad
-void lower_sum(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const bool gives_carry = std::ranges::count(i.modifiers, "cc");
-  (gives_carry ? lower_with_carry : lower_elementwise)(l, i, m);
-}
+void lower_sum(Lowering& l, const ptx::Decoded& i) { (i.has(Word::cc) ? lower_with_carry : lower_elementwise)(l, i); }
 
 }  // namespace
 
@@ -89,16 +86,12 @@ namespace gpu {
 
 const Opcodes arithmetic_opcodes = [] {
   using namespace arithmetic;
+  using enum ptx::Opcode;
   Opcodes all = {
-      {"mov", lower_move},       {"cvt", lower_conversion},  {"setp", lower_comparison}, {"set", lower_comparison},
-      {"selp", lower_selection}, {"slct", lower_selection},  {"add", lower_sum},         {"addc", lower_with_carry},
-      {"sub", lower_sum},        {"subc", lower_with_carry}, {"mad", lower_sum},         {"madc", lower_with_carry},
+      {mov, lower_move},       {cvt, lower_conversion},  {setp, lower_comparison}, {set, lower_comparison},
+      {selp, lower_selection}, {slct, lower_selection},  {add, lower_sum},         {addc, lower_with_carry},
+      {sub, lower_sum},        {subc, lower_with_carry}, {mad, lower_sum},         {madc, lower_with_carry},
   };
-  for (const std::string_view opcode :
-       {"vadd",  "vsub",  "vabsdiff", "vmin",      "vmax",      "vshl",  "vshr",  "vmad",
-        "vset",  "vadd2", "vsub2",    "vavrg2",    "vabsdiff2", "vmin2", "vmax2", "vset2",
-        "vadd4", "vsub4", "vavrg4",   "vabsdiff4", "vmin4",     "vmax4", "vset4"})
-    all.try_emplace(opcode, lower_video);
   for (const Operations* const operations : {&integer_operations(), &floating_operations()})
     for (const auto& [opcode, choose] : *operations) all.try_emplace(opcode, lower_elementwise);
   return all;

@@ -18,33 +18,30 @@
 namespace gpu::arithmetic {
 
 using ptx::Type;
+using ptx::Word;
 
-inline bool is_signed(Type t) { return t >= Type::s8 && t <= Type::s64; }
 inline bool is_integer(Type t) { return t >= Type::b8 && t <= Type::s64 && t != Type::b128; }
-inline bool is_floating(Type t) { return t >= Type::f16; }
 inline Type element_of(Type type) {
   if (type == Type::f16x2) return Type::f16;
   return type == Type::bf16x2 ? Type::bf16 : type;
 }
 
-// The operations of one kind, by opcode: what gives the handler for a type (of the first operand, if they have
-// several) and takes the modifiers that it understands; null: not simulated.
-using Choose = Handler (*)(Modifiers&, Type);
-using Operations = std::unordered_map<std::string_view, Choose>;
+// The operations of one kind: what gives the handler for a type (of the first operand, if they have several); null: not
+// simulated.
+using Choose = Handler (*)(const ptx::Decoded&, Type);
+using Operations = std::unordered_map<ptx::Opcode, Choose>;
 const Operations& integer_operations();   // integer.cc
 const Operations& floating_operations();  // floating.cc
 extern const Handler copy;                // arithmetic.cc: all 64 bits of a row
 
-// Takes .rn .rz .rm .rp .ftz .sat .relu.
-FloatMode take_float_mode(Modifiers&);
+FloatMode float_mode_of(const ptx::Decoded&);
 
-// The instructions that are not one operation on all their operands. Each takes all its modifiers.
-void lower_conversion(Lowering&, const ptx::Instruction&, Modifiers&);  // convert.cc
-void lower_comparison(Lowering&, const ptx::Instruction&, Modifiers&);  // comparison.cc: setp, set
-void lower_selection(Lowering&, const ptx::Instruction&, Modifiers&);   // comparison.cc: selp, slct
-void lower_video(Lowering&, const ptx::Instruction&, Modifiers&);       // video.cc: vadd, vset2 ...
-void lower_pack(Lowering&, const ptx::Instruction&, Modifiers&);        // video.cc: cvt.pack
-void lower_with_carry(Lowering&, const ptx::Instruction&, Modifiers&);  // integer.cc: add.cc, addc ...
+// The instructions that are not one operation on all their operands.
+void lower_conversion(Lowering&, const ptx::Decoded&);  // convert.cc
+void lower_comparison(Lowering&, const ptx::Decoded&);  // comparison.cc: setp, set
+void lower_selection(Lowering&, const ptx::Decoded&);   // comparison.cc: selp, slct
+void lower_pack(Lowering&, const ptx::Decoded&);        // video.cc: cvt.pack
+void lower_with_carry(Lowering&, const ptx::Decoded&);  // integer.cc: add.cc, addc ...
 
 // --- Values --------------------------------------------------------------------------------------------------------
 // The sum to double's precision, rounded to odd: a digit lost anywhere leaves a 1 in the last place. Rounding that
@@ -294,11 +291,11 @@ Handler from(Type type, AnyList list, F) {
 }
 // The same, of an instruction whose only modifier is its type.
 template <unsigned sources, class AnyList, auto f>
-Handler same_for(Modifiers&, Type type) {
+Handler same_for(const ptx::Decoded&, Type type) {
   return same<sources>(type, AnyList(), f);
 }
 template <class To, class AnyList, auto f>
-Handler from_any(Modifiers&, Type type) {
+Handler from_any(const ptx::Decoded&, Type type) {
   return from<To>(type, AnyList(), f);
 }
 

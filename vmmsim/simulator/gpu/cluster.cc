@@ -80,19 +80,9 @@ unsigned rank_in_cluster(const ThreadBlock& block) {
   return at.x + size.x * (at.y + size.y * at.z);
 }
 
-void lower_mapa(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  m.ignore_rest();
-  const int to = l.row(i.operands.at(0));
-  const int address = l.row(i.operands.at(1));
-  const int rank = l.row(i.operands.at(2));
-  l.emit(map_rank, i, to, address, rank);
-}
-
-void lower_rank(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  m.ignore_rest();
-  const int to = l.row(i.operands.at(0));
-  const int address = l.row(i.operands.at(1));
-  l.emit(rank_of, i, to, address);
+void lower_rank(Lowering& l, const ptx::Decoded& i) {
+  const int to = l.row(i["d"]), address = l.row(i["a"]), rank = l.row_of(i, "b");
+  l.emit(rank < 0 ? rank_of : map_rank, i, to, address, rank);
 }
 
 }  // namespace gpu

@@ -6,21 +6,23 @@
 
 namespace gpu {
 
+using ptx::Operation;
 using ptx::Type;
 
 namespace {
 
-template <class T> Combine integer(std::string_view operation) {
-  if (operation == "min") return [](uint64_t a, uint64_t b, uint64_t) { return T(a) < T(b) ? a : b; };
-  if (operation == "max") return [](uint64_t a, uint64_t b, uint64_t) { return T(a) < T(b) ? b : a; };
-  if (operation == "add") return [](uint64_t a, uint64_t b, uint64_t) { return a + b; };
-  if (operation == "and") return [](uint64_t a, uint64_t b, uint64_t) { return a & b; };
-  if (operation == "or") return [](uint64_t a, uint64_t b, uint64_t) { return a | b; };
-  if (operation == "xor") return [](uint64_t a, uint64_t b, uint64_t) { return a ^ b; };
-  if (operation == "exch") return [](uint64_t, uint64_t b, uint64_t) { return b; };
-  if (operation == "cas") return [](uint64_t a, uint64_t b, uint64_t c) { return T(a) == T(b) ? c : a; };
-  if (operation == "inc") return [](uint64_t a, uint64_t b, uint64_t) { return T(a) >= T(b) ? 0 : a + 1; };
-  if (operation == "dec") return [](uint64_t a, uint64_t b, uint64_t) { return T(a) == 0 || T(a) > T(b) ? b : a - 1; };
+template <class T> Combine integer(Operation operation) {
+  if (operation == Operation::min) return [](uint64_t a, uint64_t b, uint64_t) { return T(a) < T(b) ? a : b; };
+  if (operation == Operation::max) return [](uint64_t a, uint64_t b, uint64_t) { return T(a) < T(b) ? b : a; };
+  if (operation == Operation::add) return [](uint64_t a, uint64_t b, uint64_t) { return a + b; };
+  if (operation == Operation::and_) return [](uint64_t a, uint64_t b, uint64_t) { return a & b; };
+  if (operation == Operation::or_) return [](uint64_t a, uint64_t b, uint64_t) { return a | b; };
+  if (operation == Operation::xor_) return [](uint64_t a, uint64_t b, uint64_t) { return a ^ b; };
+  if (operation == Operation::exch) return [](uint64_t, uint64_t b, uint64_t) { return b; };
+  if (operation == Operation::cas) return [](uint64_t a, uint64_t b, uint64_t c) { return T(a) == T(b) ? c : a; };
+  if (operation == Operation::inc) return [](uint64_t a, uint64_t b, uint64_t) { return T(a) >= T(b) ? 0 : a + 1; };
+  if (operation == Operation::dec)
+    return [](uint64_t a, uint64_t b, uint64_t) { return T(a) == 0 || T(a) > T(b) ? b : a - 1; };
   return nullptr;
 }
 
@@ -54,31 +56,11 @@ template <class F, bool greatest> uint64_t extreme(uint64_t a, uint64_t b, uint6
 template <Combine one> uint64_t both(uint64_t a, uint64_t b, uint64_t) {
   return (one(a & 0xffff, b & 0xffff, 0) & 0xffff) | (one(a >> 16 & 0xffff, b >> 16 & 0xffff, 0) & 0xffff) << 16;
 }
-template <class F> Combine small_float(std::string_view operation, bool pair) {
-  if (operation == "add") return pair ? both<add<F>> : add<F>;
-  if (operation == "min") return pair ? both<extreme<F, false>> : extreme<F, false>;
-  if (operation == "max") return pair ? both<extreme<F, true>> : extreme<F, true>;
+template <class F> Combine small_float(Operation operation, bool pair) {
+  if (operation == Operation::add) return pair ? both<add<F>> : add<F>;
+  if (operation == Operation::min) return pair ? both<extreme<F, false>> : extreme<F, false>;
+  if (operation == Operation::max) return pair ? both<extreme<F, true>> : extreme<F, true>;
   return nullptr;
-}
-
-Combine combination(std::string_view operation, Type type) {
-  switch (type) {
-    case Type::b16:
-    case Type::u16: return integer<uint16_t>(operation);
-    case Type::b32:
-    case Type::u32: return integer<uint32_t>(operation);
-    case Type::b64:
-    case Type::u64: return integer<uint64_t>(operation);
-    case Type::s32: return integer<int32_t>(operation);
-    case Type::s64: return integer<int64_t>(operation);
-    case Type::f16:
-    case Type::f16x2: return small_float<Half>(operation, type == Type::f16x2);
-    case Type::bf16:
-    case Type::bf16x2: return small_float<Bfloat>(operation, type == Type::bf16x2);
-    case Type::f32: return operation == "add" ? add<FlushedSingle> : nullptr;
-    case Type::f64: return operation == "add" ? add<Double> : nullptr;
-    default: return nullptr;
-  }
 }
 
 template <class T> uint64_t combine_in(char* bytes, Combine combination, uint64_t b, uint64_t c) {
@@ -100,6 +82,26 @@ template <class T> uint64_t combine_alone_in(char* bytes, Combine combination, u
 
 }  // namespace
 
+Combine combination_of(Operation operation, Type type) {
+  switch (type) {
+    case Type::b16:
+    case Type::u16: return integer<uint16_t>(operation);
+    case Type::b32:
+    case Type::u32: return integer<uint32_t>(operation);
+    case Type::b64:
+    case Type::u64: return integer<uint64_t>(operation);
+    case Type::s32: return integer<int32_t>(operation);
+    case Type::s64: return integer<int64_t>(operation);
+    case Type::f16:
+    case Type::f16x2: return small_float<Half>(operation, type == Type::f16x2);
+    case Type::bf16:
+    case Type::bf16x2: return small_float<Bfloat>(operation, type == Type::bf16x2);
+    case Type::f32: return operation == Operation::add ? add<FlushedSingle> : nullptr;
+    case Type::f64: return operation == Operation::add ? add<Double> : nullptr;
+    default: return nullptr;
+  }
+}
+
 Combine without_flush(Combine combination) { return combination == add<FlushedSingle> ? add<Single> : combination; }
 
 uint64_t combine(char* bytes, unsigned size, Combine combination, uint64_t b, uint64_t c) {
@@ -116,12 +118,6 @@ uint64_t combine_alone(char* bytes, unsigned size, Combine combination, uint64_t
     case 4: return combine_alone_in<uint32_t>(bytes, combination, b, c);
     default: return combine_alone_in<uint64_t>(bytes, combination, b, c);
   }
-}
-
-Combine take_combination(Modifiers& m, Type type) {
-  for (const char* name : {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"})
-    if (m.take(name)) return combination(name, type);
-  return nullptr;
 }
 
 }  // namespace gpu

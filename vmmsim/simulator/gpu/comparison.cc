@@ -19,24 +19,31 @@ constexpr auto are_numbers = []<class T>(T a, T b) {
 
 // Floats have further ones, also such that are true if an operand is a NaN (ltu): the opposite of the opposite
 // (not ge).
-Handler comparison(Modifiers& m, Type type) {
+Handler comparison(ptx::Comparison comparison, Type type) {
   using Compared = List<bool, uint16_t, uint32_t, uint64_t, int16_t, int32_t, int64_t, float, double, F16, BF16>;
   using Float = List<float, double, F16, BF16>;
-  const auto has = [&](auto... words) { return (m.take(words) || ...); };
-  if (has("eq")) return comparison_of(type, Compared(), [](auto a, auto b) { return a == b; });
-  if (has("lt", "lo")) return comparison_of(type, Compared(), [](auto a, auto b) { return a < b; });
-  if (has("le", "ls")) return comparison_of(type, Compared(), [](auto a, auto b) { return a < b || a == b; });
-  if (has("gt", "hi")) return comparison_of(type, Compared(), [](auto a, auto b) { return b < a; });
-  if (has("ge", "hs")) return comparison_of(type, Compared(), [](auto a, auto b) { return b < a || a == b; });
-  if (has("ne")) return comparison_of(type, Compared(), [](auto a, auto b) { return !(a == b) && are_numbers(a, b); });
-  if (has("neu")) return comparison_of(type, Float(), [](auto a, auto b) { return !(a == b); });
-  if (has("equ")) return comparison_of(type, Float(), [](auto a, auto b) { return !(a < b || b < a); });
-  if (has("ltu")) return comparison_of(type, Float(), [](auto a, auto b) { return !(b < a || a == b); });
-  if (has("leu")) return comparison_of(type, Float(), [](auto a, auto b) { return !(b < a); });
-  if (has("gtu")) return comparison_of(type, Float(), [](auto a, auto b) { return !(a < b || a == b); });
-  if (has("geu")) return comparison_of(type, Float(), [](auto a, auto b) { return !(a < b); });
-  if (has("num")) return comparison_of(type, Float(), are_numbers);
-  if (has("nan")) return comparison_of(type, Float(), [](auto a, auto b) { return !are_numbers(a, b); });
+  using enum ptx::Comparison;
+  switch (comparison) {
+    case eq: return comparison_of(type, Compared(), [](auto a, auto b) { return a == b; });
+    case lt:
+    case lo: return comparison_of(type, Compared(), [](auto a, auto b) { return a < b; });
+    case le:
+    case ls: return comparison_of(type, Compared(), [](auto a, auto b) { return a < b || a == b; });
+    case gt:
+    case hi: return comparison_of(type, Compared(), [](auto a, auto b) { return b < a; });
+    case ge:
+    case hs: return comparison_of(type, Compared(), [](auto a, auto b) { return b < a || a == b; });
+    case ne: return comparison_of(type, Compared(), [](auto a, auto b) { return !(a == b) && are_numbers(a, b); });
+    case neu: return comparison_of(type, Float(), [](auto a, auto b) { return !(a == b); });
+    case equ: return comparison_of(type, Float(), [](auto a, auto b) { return !(a < b || b < a); });
+    case ltu: return comparison_of(type, Float(), [](auto a, auto b) { return !(b < a || a == b); });
+    case leu: return comparison_of(type, Float(), [](auto a, auto b) { return !(b < a); });
+    case gtu: return comparison_of(type, Float(), [](auto a, auto b) { return !(a < b || a == b); });
+    case geu: return comparison_of(type, Float(), [](auto a, auto b) { return !(a < b); });
+    case num: return comparison_of(type, Float(), are_numbers);
+    case nan: return comparison_of(type, Float(), [](auto a, auto b) { return !are_numbers(a, b); });
+    case none: break;
+  }
   return nullptr;
 }
 
@@ -44,12 +51,11 @@ Handler comparison(Modifiers& m, Type type) {
 const Handler select = exactly<uint64_t, uint64_t, uint64_t, uint64_t>(
     [](uint64_t a, uint64_t b, uint64_t c) { return b ^ ((a ^ b) & (0 - (c & 1))); });
 
-Handler take_bool_operation(Modifiers& m) {
+Handler bool_operation(ptx::Operation operation) {
   using U = uint64_t;
-  if (m.take("and")) return exactly<U, U, U>(std::bit_and<U>());
-  if (m.take("or")) return exactly<U, U, U>(std::bit_or<U>());
-  if (m.take("xor")) return exactly<U, U, U>(std::bit_xor<U>());
-  return nullptr;
+  if (operation == ptx::Operation::and_) return exactly<U, U, U>(std::bit_and<U>());
+  if (operation == ptx::Operation::or_) return exactly<U, U, U>(std::bit_or<U>());
+  return operation == ptx::Operation::xor_ ? exactly<U, U, U>(std::bit_xor<U>()) : nullptr;
 }
 
 // What `set` gives where the comparison is true: 1.0, or all ones.
@@ -66,26 +72,23 @@ uint64_t truth(Type type, bool of_pair) {
 
 }  // namespace
 
-// setp d{|e}, a, b{, c}: d = (a compared with b) combined with c, e = its opposite combined with c; of a pair d and e
-// are for its halves. set d, a, b{, c}: d is all ones or 1.0 where setp is true.
-void lower_comparison(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+// setp: p = (a compared with b) combined with c, q = its opposite combined with c; of a pair p and q are for its
+// halves. set: d is all ones or 1.0 where setp is true.
+void lower_comparison(Lowering& l, const ptx::Decoded& i) {
   using U = uint64_t;
-  const bool is_set = i.opcode == "set";
-  const Type to_type = is_set ? m.type() : Type::pred;
-  const Type type = m.type();
+  const bool is_set = i.opcode == ptx::Opcode::set;
+  const Type type = i.types[is_set];
   const bool is_pair = type == Type::f16x2 || type == Type::bf16x2;
-  const Handler combine = take_bool_operation(m);
+  const Handler combine = bool_operation(i.operation);
   FloatMode mode;
-  mode.flushes = m.take("ftz");
-  const Handler compare = comparison(m, element_of(type));
-  if (!compare || i.operands.size() != (combine ? 4u : 3u)) l.not_simulated(i);
-  const int a = l.row(i.operands[1], type);
-  const int b = l.row(i.operands[2], type);
-  const int c = combine ? l.row(i.operands[3]) : -1;
-  const ptx::Operand& destination = i.operands[0];
-  const bool has_two = destination.kind == ptx::Operand::list;
-  if (!is_set && !has_two && !combine && !is_pair) {  // the common case: one operation
-    const int to = l.row(destination);
+  mode.flushes = i.has(Word::ftz);
+  const Handler compare = comparison(i.comparison, element_of(type));
+  const int a = l.row(i["a"], type);
+  const int b = l.row(i["b"], type);
+  const int c = combine ? l.row(i["c"]) : -1;
+  const ptx::Operand* const other = i.find("q");
+  if (!is_set && !other && !combine && !is_pair) {  // the common case: one operation
+    const int to = l.row(i["p"]);
     l.emit(compare, i, to, a, b).mode = mode;
     return;
   }
@@ -103,38 +106,36 @@ void lower_comparison(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
     const int high_a = result_of(upper, a);
     const int high_b = result_of(upper, b);
     second = combined(result_of(compare, high_a, high_b));
-  } else if (has_two) {
+  } else if (other) {
     second = combined(result_of(exactly<bool, bool>([](bool x) { return !x; }), compared));
   }
   if (!is_set) {
-    l.emit(copy, i, l.row(has_two ? destination.elements.at(0) : destination), first);
-    if (has_two) l.emit(copy, i, l.row(destination.elements.at(1)), second);
+    l.emit(copy, i, l.row(i["p"]), first);
+    if (other) l.emit(copy, i, l.row(*other), second);
     return;
   }
-  const uint64_t yes = truth(to_type, is_pair);
+  const uint64_t yes = truth(i.type(), is_pair);
   const int low = result_of(select, l.constant(yes), l.constant(0), first);
   const int high = is_pair ? result_of(select, l.constant(yes << 16), l.constant(0), second) : l.constant(0);
-  l.emit(exactly<U, U, U>(std::bit_or<U>()), i, l.row(destination), low, high);
+  l.emit(exactly<U, U, U>(std::bit_or<U>()), i, l.row(i["d"]), low, high);
 }
 
-// selp d, a, b, p: a where p is true. slct d, a, b, c: a where c is not below 0.
-void lower_selection(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+// selp: a where c is true. slct: a where c is not below 0.
+void lower_selection(Lowering& l, const ptx::Decoded& i) {
   using U = uint64_t;
   constexpr auto choose = [](U a, U b, auto c) { return c >= 0 ? a : b; };
-  const Type type = m.type();
-  Handler handler = select;
+  const Type type = i.type();
+  const bool is_slct = i.opcode == ptx::Opcode::slct;
+  const Type of_condition = is_slct ? i.types[1] : Type::pred;
+  const Handler handler = !is_slct                    ? select
+                          : of_condition == Type::f32 ? exactly<U, U, U, float>(choose)
+                                                      : exactly<U, U, U, int32_t>(choose);
   FloatMode mode;
-  Type of_condition = Type::pred;
-  if (i.opcode == "slct") {
-    of_condition = m.type();
-    mode.flushes = m.take("ftz");
-    handler = of_condition == Type::f32 ? exactly<U, U, U, float>(choose) : exactly<U, U, U, int32_t>(choose);
-  }
-  if (i.operands.size() != 4) l.not_simulated(i);
-  const int to = l.row(i.operands[0]);
-  const int a = l.row(i.operands[1], type);
-  const int b = l.row(i.operands[2], type);
-  const int condition = l.row(i.operands[3], of_condition);
+  mode.flushes = i.has(Word::ftz);
+  const int to = l.row(i["d"]);
+  const int a = l.row(i["a"], type);
+  const int b = l.row(i["b"], type);
+  const int condition = l.row(i["c"], of_condition);
   l.emit(handler, i, to, a, b, condition).mode = mode;
 }
 

@@ -128,32 +128,17 @@ Handler common_conversion(Type to, Type type, FloatMode mode) {
   return exactly<uint32_t, double>([](double a) { return std::bit_cast<uint32_t>(static_cast<float>(a)); });
 }
 
-FloatMode take_conversion_mode(Modifiers& m) {
-  FloatMode mode = take_float_mode(m);
-  const auto take = [&](const char* word, FloatMode::Rounding rounding) {
-    if (!m.take(word)) return;
-    mode.rounding = rounding;
-    mode.to_integral = true;
-  };
-  take("rni", FloatMode::nearest);
-  take("rzi", FloatMode::to_zero);
-  take("rmi", FloatMode::down);
-  take("rpi", FloatMode::up);
-  return mode;
-}
-
 }  // namespace
 
-void lower_conversion(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  if (m.take("pack")) return lower_pack(l, i, m);
-  const FloatMode mode = take_conversion_mode(m);
-  const Type to = m.type();
-  const Type from = m.type();
+void lower_conversion(Lowering& l, const ptx::Decoded& i) {
+  if (i.has(Word::pack)) return lower_pack(l, i);
+  const FloatMode mode = float_mode_of(i);
+  const Type to = i.types[0], from = i.types[1];
   const auto known = [](Type t) {
     return is_integer(t) || t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64;
   };
   const bool is_pair = to == Type::f16x2 || to == Type::bf16x2;
-  if (!known(from) || !known(element_of(to)) || i.operands.size() != (is_pair ? 3u : 2u)) l.not_simulated(i);
+  if (!known(from) || !known(element_of(to))) l.not_simulated(i);
   const auto emit_conversion = [&](int target, int source) {
     const Handler common = common_conversion(to, from, mode);
     MicroOp& op = l.emit(common ? common : convert, i, target, source);
@@ -161,10 +146,10 @@ void lower_conversion(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
     op.from_type = from;
     if (!common) op.mode = mode;
   };
-  const int d = l.row(i.operands[0]);
-  const int a = l.row(i.operands[1], from);
+  const int d = l.row(i["d"]);
+  const int a = l.row(i["a"], from);
   if (is_pair) {  // a goes to the upper half
-    const int b = l.row(i.operands[2], from);
+    const int b = l.row(i["b"], from);
     const int high = l.temporary(), low = l.temporary();
     emit_conversion(high, a);
     emit_conversion(low, b);

@@ -3,6 +3,9 @@
 #include "access.h"
 
 namespace gpu {
+
+using ptx::Word;
+
 namespace {
 
 // Calls `work` for each set of lanes that is complete: all lanes that the masks in row `d` name, those that have exited
@@ -139,47 +142,42 @@ void active_mask(Warp& w, const MicroOp& op, Lanes active) {
   for_each_lane(active, [&](unsigned lane) { w.rows[op.to].lane[lane] = active; });
 }
 
-// An operation of the lanes that a mask, the last operand, names: one destination d or two d|p, then `sources`
-// operands.
-MicroOp& lower_warp_wide(Lowering& l, const ptx::Instruction& i, Modifiers& m, Handler handler, size_t sources) {
-  if (!m.take("sync") || i.operands.size() != sources + 2) l.not_simulated(i);
-  int rows[3] = {-1, -1, -1};
-  for (size_t k = 0; k < sources; ++k) rows[k] = l.row(i.operands[k + 1]);
-  const int mask = l.row(i.operands.back());
-  const ptx::Operand& destination = i.operands[0];
-  const bool has_two = destination.kind == ptx::Operand::list;
+// An operation of the lanes that a mask names, on a, b and c.
+MicroOp& lower_warp_wide(Lowering& l, const ptx::Decoded& i, Handler handler) {
+  if (!i.has(Word::sync)) l.not_simulated(i);
+  const int a = l.row_of(i, "a"), b = l.row_of(i, "b"), c = l.row_of(i, "c"), mask = l.row(i["membermask"]);
   MicroOp& op = l.emit(handler, i);
   op.ends_run = true;
-  op.to = l.row(has_two ? destination.elements.at(0) : destination);
-  if (has_two) op.to2 = l.row(destination.elements.at(1));
-  op.a = rows[0];
-  op.b = rows[1];
-  op.c = rows[2];
+  op.to = l.row(i["d"]);
+  op.to2 = l.row_of(i, "p");
+  op.a = a;
+  op.b = b;
+  op.c = c;
   op.d = mask;
-  op.type = m.type();
+  op.type = i.type();
   op.effects = Effects::pure;
   return op;
 }
 
-void lower_shuffle(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+void lower_shuffle(Lowering& l, const ptx::Decoded& i) {
   constexpr Handler kinds[] = {shuffle<Shuffle::up>, shuffle<Shuffle::down>, shuffle<Shuffle::bfly>,
                                shuffle<Shuffle::idx>};
-  lower_warp_wide(l, i, m, kinds[take_one(l, i, m, {"up", "down", "bfly", "idx"})], 3);
+  lower_warp_wide(l, i, kinds[i.which({Word::up, Word::down, Word::bfly, Word::idx})]);
 }
 
-void lower_vote(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
+void lower_vote(Lowering& l, const ptx::Decoded& i) {
   constexpr Handler kinds[] = {vote<Vote::all>, vote<Vote::any>, vote<Vote::uni>, vote<Vote::ballot>};
-  lower_warp_wide(l, i, m, kinds[take_one(l, i, m, {"all", "any", "uni", "ballot"})], 1);
+  lower_warp_wide(l, i, kinds[i.which({Word::all, Word::any, Word::uni, Word::ballot})]);
 }
 
-void lower_match(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  lower_warp_wide(l, i, m, take_one(l, i, m, {"any", "all"}) == 0 ? match<false> : match<true>, 1);
+void lower_match(Lowering& l, const ptx::Decoded& i) {
+  lower_warp_wide(l, i, i.has(Word::any) ? match<false> : match<true>);
 }
 
-void lower_redux(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const Combine combine = take_combination(m, m.type());
+void lower_redux(Lowering& l, const ptx::Decoded& i) {
+  const Combine combine = combination_of(i.operation, i.type());
   if (!combine) l.not_simulated(i);
-  lower_warp_wide(l, i, m, reduce, 1).combine = combine;
+  lower_warp_wide(l, i, reduce).combine = combine;
 }
 
 }  // namespace
@@ -189,16 +187,12 @@ void sync_warp(Warp& w, const MicroOp& op, Lanes active) {
 }
 
 const Opcodes exchange_opcodes = {
-    {"shfl", lower_shuffle},
-    {"vote", lower_vote},
-    {"match", lower_match},
-    {"redux", lower_redux},
-    {"elect", [](Lowering& l, const ptx::Instruction& i, Modifiers& m) { lower_warp_wide(l, i, m, elect, 0); }},
-    {"activemask",
-     [](Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-       m.ignore({"b32"});
-       l.emit(active_mask, i, l.row(i.operands.at(0)));
-     }},
+    {ptx::Opcode::shfl, lower_shuffle},
+    {ptx::Opcode::vote, lower_vote},
+    {ptx::Opcode::match, lower_match},
+    {ptx::Opcode::redux, lower_redux},
+    {ptx::Opcode::elect, [](Lowering& l, const ptx::Decoded& i) { lower_warp_wide(l, i, elect); }},
+    {ptx::Opcode::activemask, [](Lowering& l, const ptx::Decoded& i) { l.emit(active_mask, i, l.row(i["d"])); }},
 };
 
 }  // namespace gpu

@@ -22,12 +22,12 @@ int32_t clamp(int64_t value) { return static_cast<int32_t>(std::clamp<int64_t>(v
 
 // Integers of any size are added in 64 bits.
 template <auto f>
-Handler sum(Modifiers& m, Type type) {
+Handler sum(const ptx::Decoded& i, Type type) {
   using F = decltype(f);
   using U = Pair<uint16_t>;
-  if (m.take_any({"u16x2", "s16x2"})) return exactly<U, U, U>(f);
+  if (type == Type::u16x2 || type == Type::s16x2) return exactly<U, U, U>(f);
   if (!is_integer(type)) return nullptr;
-  if (m.take("sat")) return same<2>(type, List<int32_t>(), [](int64_t a, int64_t b) { return clamp(F{}(a, b)); });
+  if (i.has(Word::sat)) return same<2>(type, List<int32_t>(), [](int64_t a, int64_t b) { return clamp(F{}(a, b)); });
   return exactly<U64, U64, U64>(f);
 }
 
@@ -37,21 +37,21 @@ constexpr auto multiply_high = []<class T>(T a, T b) {
 };
 // mul and mad: .lo, .hi or .wide.
 template <bool adds>
-Handler multiply(Modifiers& m, Type type) {
-  if (m.take("lo")) {
+Handler multiply(const ptx::Decoded& i, Type type) {
+  if (i.has(Word::lo)) {
     if (!is_integer(type)) return nullptr;
     return adds ? exactly<U64, U64, U64, U64>([](U64 a, U64 b, U64 c) { return a * b + c; })
                 : exactly<U64, U64, U64>(multiply_low);
   }
-  if (m.take("wide"))
+  if (i.has(Word::wide))
     return one_of(type, List<uint16_t, int16_t, uint32_t, int32_t>(), []<class T> {
       return adds ? exactly<U64, T, T, U64>(
                         [](T a, T b, U64 c) { return static_cast<U64>(a) * static_cast<U64>(b) + c; })
                   : exactly<U64, T, T>([](T a, T b) { return static_cast<U64>(a) * static_cast<U64>(b); });
     });
-  if (!m.take("hi")) return nullptr;
+  if (!i.has(Word::hi)) return nullptr;
   if (!adds) return same<2>(type, Integers(), multiply_high);
-  if (m.take("sat"))
+  if (i.has(Word::sat))
     return same<3>(type, List<int32_t>(),
                    [](int32_t a, int32_t b, int32_t c) { return clamp((static_cast<int64_t>(a) * b >> 32) + c); });
   return same<3>(type, Integers(), []<class T>(T a, T b, T c) {
@@ -74,12 +74,11 @@ constexpr auto multiply_add24 = []<class T>(T a, T b, T c) -> T {
 };
 
 template <bool adds>
-Handler multiply_24_bits(Modifiers& m, Type type) {
-  if (m.take("hi"))
+Handler multiply_24_bits(const ptx::Decoded& i, Type type) {
+  if (i.has(Word::sat)) return nullptr;
+  if (i.has(Word::hi))
     return adds ? same<3>(type, ThirtyTwo(), multiply_add24<true>) : same<2>(type, ThirtyTwo(), multiply24<true>);
-  if (m.take("lo"))
-    return adds ? same<3>(type, ThirtyTwo(), multiply_add24<false>) : same<2>(type, ThirtyTwo(), multiply24<false>);
-  return nullptr;
+  return adds ? same<3>(type, ThirtyTwo(), multiply_add24<false>) : same<2>(type, ThirtyTwo(), multiply24<false>);
 }
 
 constexpr auto add_difference = []<class T>(T a, T b, T c) {
@@ -103,7 +102,7 @@ constexpr auto remainder = []<class T>(T a, T b) -> T {
 
 constexpr auto absolute = []<class T>(T a) { return a < 0 ? static_cast<T>(0 - static_cast<U64>(a)) : a; };
 
-Handler negative(Modifiers&, Type type) {
+Handler negative(const ptx::Decoded&, Type type) {
   return is_integer(type) ? exactly<U64, U64>([](U64 a) { return 0 - a; }) : nullptr;
 }
 
@@ -113,12 +112,12 @@ template <bool greatest>
 constexpr auto extreme_above_0 = []<class T>(T a, T b) -> T { return std::max<T>(extreme<greatest>(a, b), 0); };
 
 template <bool greatest>
-Handler choose_extreme(Modifiers& m, Type type) {
+Handler choose_extreme(const ptx::Decoded& i, Type type) {
   using U = Pair<uint16_t>;
   using S = Pair<int16_t>;
-  if (m.take("u16x2")) return exactly<U, U, U>(extreme<greatest>);
-  const bool of_pairs = m.take("s16x2");
-  if (m.take("relu")) {
+  if (type == Type::u16x2) return exactly<U, U, U>(extreme<greatest>);
+  const bool of_pairs = type == Type::s16x2;
+  if (i.has(Word::relu)) {
     if (of_pairs) return exactly<S, S, S>(extreme_above_0<greatest>);
     return same<2>(type, List<int32_t>(), extreme_above_0<greatest>);
   }
@@ -140,25 +139,25 @@ constexpr auto dot = [](uint32_t a, uint32_t b, uint32_t c) {
   return c;
 };
 template <unsigned count, unsigned from>
-Handler choose_dot(Modifiers& m, Type type) {
+Handler choose_dot(const ptx::Decoded& i, Type type) {
   const bool a_signed = type == Type::s32;
-  const bool b_signed = m.type() == Type::s32;
+  const bool b_signed = i.types[1] == Type::s32;
   if (a_signed && b_signed) return exactly<U32, U32, U32, U32>(dot<true, true, count, from>);
   if (a_signed) return exactly<U32, U32, U32, U32>(dot<true, false, count, from>);
   if (b_signed) return exactly<U32, U32, U32, U32>(dot<false, true, count, from>);
   return exactly<U32, U32, U32, U32>(dot<false, false, count, from>);
 }
-Handler choose_dot_of_2(Modifiers& m, Type type) {
-  if (m.take("hi")) return choose_dot<2, 2>(m, type);
-  return m.take("lo") ? choose_dot<2, 0>(m, type) : nullptr;
+Handler choose_dot_of_2(const ptx::Decoded& i, Type type) {
+  if (i.has(Word::hi)) return choose_dot<2, 2>(i, type);
+  return choose_dot<2, 0>(i, type);
 }
 
 // --- Bits ----------------------------------------------------------------------------------------------------------
 template <class F>
-Handler bitwise(Modifiers&, Type type) {
+Handler bitwise(const ptx::Decoded&, Type type) {
   return type == Type::pred || is_integer(type) ? exactly<U64, U64, U64>(F()) : nullptr;
 }
-Handler invert(Modifiers&, Type type) {
+Handler invert(const ptx::Decoded&, Type type) {
   if (type == Type::pred) return exactly<bool, bool>([](bool a) { return !a; });
   return is_integer(type) ? exactly<U64, U64>([](U64 a) { return ~a; }) : nullptr;
 }
@@ -171,7 +170,7 @@ constexpr auto shift_right = []<class T>(T a, uint32_t by) -> T {
   return static_cast<T>(a >> by);
 };
 template <auto f>
-Handler shift(Modifiers&, Type type) {
+Handler shift(const ptx::Decoded&, Type type) {
   return one_of(type, Integers(), []<class T>() -> Handler { return applying<decltype(f), T, T, uint32_t>(); });
 }
 
@@ -182,11 +181,8 @@ constexpr auto funnel = [](uint32_t a, uint32_t b, uint32_t c) {
   return static_cast<uint32_t>(left ? both << by >> 32 : both >> by);
 };
 
-Handler funnel_shift(Modifiers& m, Type) {
-  const bool left = m.take("l");
-  const bool wraps = m.take("wrap");
-  if (!left) m.ignore({"r"});
-  if (!wraps) m.ignore({"clamp"});
+Handler funnel_shift(const ptx::Decoded& i, Type) {
+  const bool left = i.has(Word::l), wraps = i.has(Word::wrap);
   if (left && wraps) return exactly<U32, U32, U32, U32>(funnel<true, true>);
   if (left) return exactly<U32, U32, U32, U32>(funnel<true, false>);
   if (wraps) return exactly<U32, U32, U32, U32>(funnel<false, true>);
@@ -208,13 +204,13 @@ constexpr auto permute = [](uint32_t a, uint32_t b, uint32_t c) {
   return result;
 };
 
-Handler choose_permutation(Modifiers& m, Type) {
-  if (m.take("f4e")) return exactly<U32, U32, U32, U32>(permute<0x6543'5432'4321'3210>);
-  if (m.take("b4e")) return exactly<U32, U32, U32, U32>(permute<0x0123'7012'6701'5670>);
-  if (m.take("rc8")) return exactly<U32, U32, U32, U32>(permute<0x3333'2222'1111'0000>);
-  if (m.take("ecl")) return exactly<U32, U32, U32, U32>(permute<0x3333'3222'3211'3210>);
-  if (m.take("ecr")) return exactly<U32, U32, U32, U32>(permute<0x3210'2210'1110'0000>);
-  if (m.take("rc16")) return exactly<U32, U32, U32, U32>(permute<0x3232'1010'3232'1010>);
+Handler choose_permutation(const ptx::Decoded& i, Type) {
+  if (i.has(Word::f4e)) return exactly<U32, U32, U32, U32>(permute<0x6543'5432'4321'3210>);
+  if (i.has(Word::b4e)) return exactly<U32, U32, U32, U32>(permute<0x0123'7012'6701'5670>);
+  if (i.has(Word::rc8)) return exactly<U32, U32, U32, U32>(permute<0x3333'2222'1111'0000>);
+  if (i.has(Word::ecl)) return exactly<U32, U32, U32, U32>(permute<0x3333'3222'3211'3210>);
+  if (i.has(Word::ecr)) return exactly<U32, U32, U32, U32>(permute<0x3210'2210'1110'0000>);
+  if (i.has(Word::rc16)) return exactly<U32, U32, U32, U32>(permute<0x3232'1010'3232'1010>);
   return exactly<U32, U32, U32, U32>(permute<0>);
 }
 
@@ -240,9 +236,9 @@ constexpr auto find_highest = []<class T>(T a) -> uint32_t {
   return shift_amount ? width<T> - 1 - position : position;
 };
 
-Handler choose_highest(Modifiers& m, Type type) {
-  return m.take("shiftamt") ? from<U32>(type, ThirtyTwoUp(), find_highest<true>)
-                            : from<U32>(type, ThirtyTwoUp(), find_highest<false>);
+Handler choose_highest(const ptx::Decoded& i, Type type) {
+  return i.has(Word::shiftamt) ? from<U32>(type, ThirtyTwoUp(), find_highest<true>)
+                               : from<U32>(type, ThirtyTwoUp(), find_highest<false>);
 }
 
 constexpr auto extract = []<class T>(T a, T b, T c) -> T {
@@ -273,7 +269,7 @@ uint32_t find_nth_set(uint32_t bits, uint32_t base, int32_t offset) {
   return UINT32_MAX;
 }
 
-Handler choose_nth_set(Modifiers&, Type) {
+Handler choose_nth_set(const ptx::Decoded&, Type) {
   return exactly<U32, U32, U32, int32_t>([](auto... x) { return find_nth_set(x...); });
 }
 
@@ -285,9 +281,8 @@ constexpr auto bit_mask = [](uint32_t a, uint32_t b) -> uint32_t {
   return ~0u << from & (to_the_top ? ~0u : ~(~0u << past));
 };
 
-Handler choose_bit_mask(Modifiers& m, Type) {
-  if (m.take("clamp")) return exactly<U32, U32, U32>(bit_mask<true>);
-  return m.take("wrap") ? exactly<U32, U32, U32>(bit_mask<false>) : nullptr;
+Handler choose_bit_mask(const ptx::Decoded& i, Type) {
+  return i.has(Word::clamp) ? exactly<U32, U32, U32>(bit_mask<true>) : exactly<U32, U32, U32>(bit_mask<false>);
 }
 
 template <bool clamps>
@@ -304,10 +299,8 @@ Handler extension_of_sign(Type type) {
   return type == Type::s32 ? exactly<S32, S32, U32>(extend_sign_at<clamps>)
                            : exactly<U32, U32, U32>(extend_sign_at<clamps>);
 }
-Handler choose_extension_of_sign(Modifiers& m, Type type) {
-  if (m.take("clamp")) return extension_of_sign<true>(type);
-  m.ignore({"wrap"});
-  return extension_of_sign<false>(type);
+Handler choose_extension_of_sign(const ptx::Decoded& i, Type type) {
+  return i.has(Word::clamp) ? extension_of_sign<true>(type) : extension_of_sign<false>(type);
 }
 
 // --- add.cc, addc, sub.cc, subc, mad.cc, madc ----------------------------------------------------------------------
@@ -331,68 +324,66 @@ Handler adder_with_carry(Type type) {
 
 }  // namespace
 
-// add.cc, addc, sub.cc, subc: d, a, b; mad.cc, madc: d, a, b, c.
-void lower_with_carry(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const bool takes = i.opcode.ends_with('c');
-  const bool gives = m.take("cc");
-  const bool is_mad = i.opcode.starts_with("mad");
-  const bool subtracts = i.opcode.starts_with("sub");
-  const bool high = m.take("hi");
-  if (!high) m.ignore({"lo"});
-  const Type type = m.type();
-  int a = l.row(i.operands.at(1));
+// add.cc, addc, sub.cc, subc, mad.cc, madc
+void lower_with_carry(Lowering& l, const ptx::Decoded& i) {
+  using enum ptx::Opcode;
+  const bool takes = i.opcode == addc || i.opcode == subc || i.opcode == madc;
+  const bool is_mad = i.opcode == mad || i.opcode == madc;
+  const bool subtracts = i.opcode == sub || i.opcode == subc;
+  const Type type = i.type();
+  int a = l.row(i["a"]);
   if (is_mad) {
     const Handler product_of =
-        high ? same<2>(type, ThirtyTwoUp(), multiply_high) : exactly<U64, U64, U64>(multiply_low);
+        i.has(Word::hi) ? same<2>(type, ThirtyTwoUp(), multiply_high) : exactly<U64, U64, U64>(multiply_low);
     const int product = l.temporary();
-    const int factor = l.row(i.operands.at(2));
+    const int factor = l.row(i["b"]);
     l.emit(product_of, i, product, a, factor);
     a = product;
   }
-  const int to = l.row(i.operands.at(0));
-  const int b = l.row(i.operands.at(is_mad ? 3 : 2));
+  const int to = l.row(i["d"]);
+  const int b = l.row(i[is_mad ? "c" : "b"]);
   const int carry = l.carry();
   MicroOp& op = l.emit(subtracts ? adder_with_carry<true>(type) : adder_with_carry<false>(type), i, to, a, b);
   if (takes) op.c = carry;
-  if (gives) op.to2 = carry;
+  if (i.has(Word::cc)) op.to2 = carry;
 }
 
 const Operations& integer_operations() {
   static const Operations all = {
-      {"add", sum<[](auto a, auto b) { return a + b; }>},
-      {"sub", sum<[](auto a, auto b) { return a - b; }>},
-      {"mul", multiply<false>},
-      {"mad", multiply<true>},
-      {"mul24", multiply_24_bits<false>},
-      {"mad24", multiply_24_bits<true>},
-      {"sad", same_for<3, Integers, add_difference>},
-      {"div", same_for<2, Integers, quotient>},
-      {"rem", same_for<2, Integers, remainder>},
-      {"abs", same_for<1, Signed, absolute>},
-      {"neg", negative},
-      {"min", choose_extreme<false>},
-      {"max", choose_extreme<true>},
-      {"dp4a", choose_dot<4, 0>},
-      {"dp2a", choose_dot_of_2},
-      {"and", bitwise<std::bit_and<U64>>},
-      {"or", bitwise<std::bit_or<U64>>},
-      {"xor", bitwise<std::bit_xor<U64>>},
-      {"not", invert},
-      {"cnot", same_for<1, Unsigned, []<class T>(T a) -> T { return a == 0; }>},
-      {"shl", shift<shift_left>},
-      {"shr", shift<shift_right>},
-      {"shf", funnel_shift},
-      {"lop3", same_for<4, List<U32>, [](auto... x) { return lookup3(x...); }>},
-      {"prmt", choose_permutation},
-      {"popc", from_any<U32, Bits, [](auto a) { return static_cast<U32>(std::popcount(a)); }>},
-      {"clz", from_any<U32, Bits, [](auto a) { return static_cast<U32>(std::countl_zero(a)); }>},
-      {"brev", same_for<1, Bits, reverse>},
-      {"bfind", choose_highest},
-      {"bfe", same_for<3, ThirtyTwoUp, extract>},
-      {"bfi", same_for<4, Bits, insert>},
-      {"bmsk", choose_bit_mask},
-      {"fns", choose_nth_set},
-      {"szext", choose_extension_of_sign},
+      {ptx::Opcode::add, sum<[](auto a, auto b) { return a + b; }>},
+      {ptx::Opcode::sub, sum<[](auto a, auto b) { return a - b; }>},
+      {ptx::Opcode::mul, multiply<false>},
+      {ptx::Opcode::mad, multiply<true>},
+      {ptx::Opcode::mul24, multiply_24_bits<false>},
+      {ptx::Opcode::mad24, multiply_24_bits<true>},
+      {ptx::Opcode::sad, same_for<3, Integers, add_difference>},
+      {ptx::Opcode::div, same_for<2, Integers, quotient>},
+      {ptx::Opcode::rem, same_for<2, Integers, remainder>},
+      {ptx::Opcode::abs, same_for<1, Signed, absolute>},
+      {ptx::Opcode::neg, negative},
+      {ptx::Opcode::min, choose_extreme<false>},
+      {ptx::Opcode::max, choose_extreme<true>},
+      {ptx::Opcode::dp4a, choose_dot<4, 0>},
+      {ptx::Opcode::dp2a, choose_dot_of_2},
+      {ptx::Opcode::and_, bitwise<std::bit_and<U64>>},
+      {ptx::Opcode::or_, bitwise<std::bit_or<U64>>},
+      {ptx::Opcode::xor_, bitwise<std::bit_xor<U64>>},
+      {ptx::Opcode::not_, invert},
+      {ptx::Opcode::cnot, same_for<1, Unsigned, []<class T>(T a) -> T { return a == 0; }>},
+      {ptx::Opcode::shl, shift<shift_left>},
+      {ptx::Opcode::shr, shift<shift_right>},
+      {ptx::Opcode::shf, funnel_shift},
+      {ptx::Opcode::lop3, same_for<4, List<U32>, [](auto... x) { return lookup3(x...); }>},
+      {ptx::Opcode::prmt, choose_permutation},
+      {ptx::Opcode::popc, from_any<U32, Bits, [](auto a) { return static_cast<U32>(std::popcount(a)); }>},
+      {ptx::Opcode::clz, from_any<U32, Bits, [](auto a) { return static_cast<U32>(std::countl_zero(a)); }>},
+      {ptx::Opcode::brev, same_for<1, Bits, reverse>},
+      {ptx::Opcode::bfind, choose_highest},
+      {ptx::Opcode::bfe, same_for<3, ThirtyTwoUp, extract>},
+      {ptx::Opcode::bfi, same_for<4, Bits, insert>},
+      {ptx::Opcode::bmsk, choose_bit_mask},
+      {ptx::Opcode::fns, choose_nth_set},
+      {ptx::Opcode::szext, choose_extension_of_sign},
   };
   return all;
 }

@@ -14,16 +14,20 @@ namespace gpu {
 
 using memory::round_up;
 
-void lower_instruction(Lowering& l, const ptx::Instruction& i) {
-  Lowering::State& state = l.state();
-  for (const Opcodes* opcodes : {&arithmetic_opcodes, &memory_opcodes, &warp_opcodes, &exchange_opcodes}) {
+void lower_instruction(Lowering& l, const ptx::Decoded& i) {
+  using ptx::Word;
+  if (i.form && i.form->has_any_modifiers)
+    l.not_simulated(i, i.has(Word::tensor) ? "tensor maps are not simulated" : "");
+  for (const Word unknown : {Word::cp_mask, Word::mmio, Word::multicast_cluster, Word::oob, Word::satfinite,
+                             Word::sync_restrict_shared_cluster, Word::sync_restrict_shared_cta, Word::xorsign})
+    if (i.has(unknown)) l.not_simulated(i);
+  for (const Opcodes* opcodes :
+       {&arithmetic_opcodes, &video_opcodes, &memory_opcodes, &warp_opcodes, &exchange_opcodes}) {
     const auto found = opcodes->find(i.opcode);
     if (found == opcodes->end()) continue;
-    Modifiers modifiers(i);
-    state.effects = opcodes == &arithmetic_opcodes ? Effects::pure : Effects::side_effects;
-    found->second(l, i, modifiers);
-    if (!modifiers.empty()) l.not_simulated(i);
-    return;
+    const bool is_pure = opcodes == &arithmetic_opcodes || opcodes == &video_opcodes;
+    l.state().effects = is_pure ? Effects::pure : Effects::side_effects;
+    return found->second(l, i);
   }
   l.not_simulated(i);
 }
@@ -32,13 +36,23 @@ namespace {
 
 using Call = Lowering::State::Call;
 
-ptx::Instruction return_instruction() {
-  ptx::Instruction i;
-  i.opcode = i.text = "ret";
-  return i;
+// The end of a text without one.
+const ptx::Decoded& final_return() {
+  static const ptx::Instruction written = {.opcode = "ret", .modifiers = {}, .operands = {}, .text = "ret"};
+  static const ptx::Decoded decoded = {.written = &written, .opcode = ptx::Opcode::ret};
+  return decoded;
 }
 
-void lower_return(Lowering& l, const Call& call, const ptx::Instruction& i) {
+// What PTX that was loaded without a check has and ptxas does not take is not simulated either.
+ptx::Decoded decode(Lowering& l, ptx::Decoder& decoder, const ptx::Instruction& i) {
+  try {
+    return decoder.decode(i);
+  } catch (const ptx::Error&) {
+    l.not_simulated(i);
+  }
+}
+
+void lower_return(Lowering& l, const Call& call, const ptx::Decoded& i) {
   if (call.caller) {  // to what follows the function in its caller
     MicroOp& op = l.emit(branch, i);
     op.effects = Effects::pure;
@@ -66,22 +80,23 @@ void resolve_targets(Lowering::State& state, size_t first_op, size_t first_table
 void lower_function(Lowering& l, const Call& call) {
   Lowering::State& state = l.state();
   const Call* const caller = std::exchange(state.call, &call);
-  const ptx::Instruction* const call_site = state.instruction;
+  const ptx::Decoded* const call_site = state.instruction;
+  ptx::Decoder decoder(*call.function);
   state.rows_of(*call.function);
   const size_t first_op = state.ops.size();
   const size_t first_table = state.lowered.branch_tables.size();
   std::vector<int> starts;  // the operation with which each instruction begins
-  for (const ptx::Instruction& i : call.function->code) {
+  for (const ptx::Instruction& written : call.function->code) {
     starts.push_back(static_cast<int>(state.ops.size()));
+    const ptx::Decoded i = decode(l, decoder, written);
     state.instruction = &i;
     state.effects = Effects::side_effects;
-    if (i.opcode == "call") lower_call(l, i);
-    else if (i.opcode == "ret") lower_return(l, call, i);
+    if (i.opcode == ptx::Opcode::call) lower_call(l, i);
+    else if (i.opcode == ptx::Opcode::ret) lower_return(l, call, i);
     else lower_instruction(l, i);
   }
   starts.push_back(static_cast<int>(state.ops.size()));
-  static const ptx::Instruction end = return_instruction();
-  if (!call.caller) lower_return(l, call, end);  // the text may end without one
+  if (!call.caller) lower_return(l, call, final_return());
   resolve_targets(state, first_op, first_table, starts);
   state.call = caller;
   state.instruction = call_site;

@@ -9,12 +9,12 @@
 #include <cassert>
 #include <cstdint>
 #include <deque>
-#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
+#include "../ptx/decode.h"
 #include "gpu.h"
 
 namespace gpu {
@@ -172,7 +172,6 @@ struct CallSite {
 struct LoweredKernel {
   std::string name;
   std::shared_ptr<const ptx::Module> module;  // keeps what MicroOp::from points to
-  std::deque<ptx::Instruction> made;          // that the text does not have
   std::vector<MicroOp> ops;
   int rows = 0;           // of the register file
   bool may_spin = false;  // it has an operation that may be spun on
@@ -210,13 +209,13 @@ class Lowering {
   // The row of a register, literal, special register or symbol's address; of the sink "_" a row that nobody reads. A
   // floating literal becomes bits of `type`; a negated predicate is negated by an operation. So rows first, emit then.
   int row(const ptx::Operand&, ptx::Type type = ptx::Type::none);
-  ptx::Type type_of(const ptx::Operand&) const;  // of a register; none of all else
+  int row_of(const ptx::Decoded&, std::string_view operand, ptx::Type type = ptx::Type::none);  // -1: it is left out
   int constant(uint64_t value);
   int special_register(const std::string& name);  // "%tid.x"
   int temporary();                                // a row of its own
   int carry();                                    // the row of the carry flag
   // With the guard of the instruction and these rows. The reference stays good.
-  MicroOp& emit(Handler, const ptx::Instruction&, int to = -1, int a = -1, int b = -1, int c = -1, int d = -1);
+  MicroOp& emit(Handler, const ptx::Decoded&, int to = -1, int a = -1, int b = -1, int c = -1, int d = -1);
   int target(const ptx::Operand& label);  // what to set MicroOp::target to
   int table(const ptx::Operand&);         // the index in LoweredKernel::branch_tables of brx.idx's operand
   // Where a symbol is: the space and the address (offset within shared memory, local memory or the parameters).
@@ -229,33 +228,16 @@ class Lowering {
   int address_row(const Symbol&, uint64_t offset = 0);
   int frame_row() const;
   [[noreturn]] void not_simulated(const ptx::Instruction&, const std::string& what = "");  // throws NotSimulated
-  struct State;                                                                            // lowering.h
+  [[noreturn]] void not_simulated(const ptx::Decoded& i, const std::string& what = "") {
+    not_simulated(*i.written, what);
+  }
+  struct State;  // lowering.h
   explicit Lowering(State& state) : state_(state) {}
   State& state() { return state_; }
 
  private:
   State& state_;
 };
-
-// The modifiers of an instruction, each taken by the one that understands it. What nobody takes is not simulated.
-class Modifiers {
- public:
-  explicit Modifiers(const ptx::Instruction& i) : left_(i.modifiers) {}
-  bool take(std::string_view name);                        // true if it is there
-  bool take_any(std::initializer_list<std::string_view>);  // all of these; true if one is there
-  ptx::Type type();                                        // takes the first type that is left; none: there is none
-  // Takes all of these, or whatever is left: what changes nothing here.
-  void ignore(std::initializer_list<std::string_view> names) { take_any(names); }
-  void ignore_rest() { left_.clear(); }
-  bool empty() const { return left_.empty(); }
-  std::string_view front() const { return left_.empty() ? std::string_view() : left_.front(); }
-
- private:
-  std::vector<std::string_view> left_;
-};
-
-// Takes one of `words` that an instruction has: its place among them.
-size_t take_one(Lowering&, const ptx::Instruction&, Modifiers&, std::initializer_list<std::string_view> words);
 
 // The line of the source, "02_growable/growable.cu:12", of what was inlined also where; "" if the PTX does not tell it.
 std::string source_of(const ptx::Instruction&);
@@ -265,27 +247,26 @@ struct NotSimulated {
   std::string what;
 };
 
-// Adds the operations of an instruction, and takes the modifiers that it understands.
-using Lower = void (*)(Lowering&, const ptx::Instruction&, Modifiers&);
-// The instructions that a file simulates, by opcode. Whoever adds one gives it its form in ptx/instructions.h, too.
-using Opcodes = std::unordered_map<std::string_view, Lower>;
-extern const Opcodes arithmetic_opcodes;                              // arithmetic.cc: add ... cvt, mov, selp, setp
-extern const Opcodes memory_opcodes;                                  // access.cc: ld, st, atom, red, fence, cvta, ...
-extern const Opcodes warp_opcodes;                                    // warp.cc: bra, exit, bar, ...
-extern const Opcodes exchange_opcodes;                                // exchange.cc: shfl, vote, match, redux, ...
-void lower_multimem(Lowering&, const ptx::Instruction&, Modifiers&);  // multimem.cc
-void add_offset(Warp&, const MicroOp&, Lanes active);                 // access.cc: MicroOp::offset to row a
-void lower_mapa(Lowering&, const ptx::Instruction&, Modifiers&);      // cluster.cc: mapa, getctarank
-void lower_rank(Lowering&, const ptx::Instruction&, Modifiers&);
-// mbarrier.cc. The modifiers are those that are left of cp[.reduce].async.bulk and of cp.async.mbarrier.
-void lower_mbarrier(Lowering&, const ptx::Instruction&, Modifiers&);
-void lower_bulk_copy(Lowering&, const ptx::Instruction&, Modifiers&);
-void lower_arrival_of_copies(Lowering&, const ptx::Instruction&, Modifiers&);
-void lower_store_async(Lowering&, const ptx::Instruction&, Modifiers&);  // st.async, red.async
+// Adds the operations of an instruction.
+using Lower = void (*)(Lowering&, const ptx::Decoded&);
+// The instructions that a file simulates. Whoever adds one gives it its form in ptx/instructions.h, too.
+using Opcodes = std::unordered_map<ptx::Opcode, Lower>;
+extern const Opcodes arithmetic_opcodes;                       // arithmetic.cc: add ... cvt, mov, selp, setp
+extern const Opcodes video_opcodes;                            // video.cc: vadd, vset2 ...
+extern const Opcodes memory_opcodes;                           // access.cc: ld, st, atom, red, fence, cvta, ...
+extern const Opcodes warp_opcodes;                             // warp.cc: bra, exit, bar, ...
+extern const Opcodes exchange_opcodes;                         // exchange.cc: shfl, vote, match, redux, ...
+void lower_multimem(Lowering&, const ptx::Decoded&);           // multimem.cc
+void add_offset(Warp&, const MicroOp&, Lanes active);          // access.cc: MicroOp::offset to row a
+void lower_rank(Lowering&, const ptx::Decoded&);               // cluster.cc: mapa, getctarank
+void lower_mbarrier(Lowering&, const ptx::Decoded&);           // mbarrier.cc
+void lower_bulk_copy(Lowering&, const ptx::Decoded&);          // cp[.reduce].async.bulk
+void lower_arrival_of_copies(Lowering&, const ptx::Decoded&);  // cp.async.mbarrier
+void lower_store_async(Lowering&, const ptx::Decoded&);        // st.async, red.async
 // system_calls.cc: a call of a function without a body (vprintf, malloc, __assertfail ...). Its arguments and its
 // result are the .param variables in the lists of the instruction: their symbol() is in local memory.
 bool is_system_call(const std::string& function);
-bool lower_system_call(Lowering&, const ptx::Instruction&, const std::string& function, const ptx::Operand* returns,
+bool lower_system_call(Lowering&, const ptx::Decoded&, const std::string& function, const ptx::Operand* returns,
                        const ptx::Operand* arguments);
 // warp.cc: what fills in the row of a special register, or null; the operation that reads one that changes while the
 // warp lives, or null; and branches: the active lanes go to MicroOp::target.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <utility>
+#include "access.h"
 #include "lowering.h"
 #include "warp.h"
 
@@ -26,7 +27,7 @@ std::vector<size_t> parameter_offsets(const Signature& sizes, size_t returns, si
 }
 
 // A call that stays one: of a function with a frame, or by address.
-void lower_real_call(Lowering& l, const ptx::Instruction& i, const CallParts& parts, const ptx::Function* callee) {
+void lower_real_call(Lowering& l, const ptx::Decoded& i, const CallParts& parts, const ptx::Function* callee) {
   Lowering::State& state = l.state();
   const auto is_in_register = [](const ptx::Variable& variable) { return variable.reg >= 0; };
   if (callee &&
@@ -60,31 +61,26 @@ void lower_real_call(Lowering& l, const ptx::Instruction& i, const CallParts& pa
 
 // Local memory for a parameter that a call gives as a register or a constant. What is passed is stored now; a result is
 // loaded by what is in State::after_call.
-Lowering::Symbol parameter_for(Lowering& l, const ptx::Instruction& i, const ptx::Variable& formal,
+Lowering::Symbol parameter_for(Lowering& l, const ptx::Decoded& i, const ptx::Variable& formal,
                                const ptx::Operand& given, bool is_result) {
   Lowering::State& state = l.state();
   if (state.frame > 0 || ptx::bits(formal.type) < 8 || ptx::bytes(formal.type) != formal.size)
     l.not_simulated(i, "a register for a parameter in memory");
   size_t& bytes = state.lowered.frames[0].bytes;
-  ptx::Operand address;
-  address.address = true;
-  address.value = round_up(bytes, 16);
-  bytes = address.value + formal.size;
-  static constexpr std::string_view types[] = {"b8", "b16", "b32", "b64"};
-  ptx::Instruction& move = state.lowered.made.emplace_back(i);
-  move.opcode = is_result ? "ld" : "st";
-  move.modifiers = {"local", types[std::countr_zero(ptx::bytes(formal.type))]};
-  move.operands = is_result ? std::vector{given, address} : std::vector{address, given};
-  if (is_result) state.after_call.push_back(&move);
-  else lower_instruction(l, move);
-  return {ptx::Space::local, address.value};
+  const uint64_t address = round_up(bytes, 16);
+  bytes = address + formal.size;
+  constexpr ptx::Type types[] = {ptx::Type::b8, ptx::Type::b16, ptx::Type::b32, ptx::Type::b64};
+  const ptx::Type type = types[std::countr_zero(ptx::bytes(formal.type))];
+  if (is_result) state.after_call.push_back({&given, type, address});
+  else emit_access(l, i, false, {ptx::Space::local, l.constant(address), 0}, type, {l.row(given, type)});
+  return {ptx::Space::local, address};
 }
 
 }  // namespace
 
-void lower_call(Lowering& l, const ptx::Instruction& i) {
+void lower_call(Lowering& l, const ptx::Decoded& i) {
   Lowering::State& state = l.state();
-  const CallParts parts = parts_of(i);
+  const CallParts parts = parts_of(*i.written);
   if (is_by_address(parts)) return lower_real_call(l, i, parts, nullptr);
   if (!parts.callee || parts.callee->kind != ptx::Operand::symbol) l.not_simulated(i, "a call of something else");
   const auto& [returns, name, arguments] = parts;
@@ -112,12 +108,12 @@ void lower_call(Lowering& l, const ptx::Instruction& i) {
   pass(function->returns, returns);
   const size_t results = in_registers.size();
   pass(function->parameters, arguments);
-  const std::vector<const ptx::Instruction*> after = std::exchange(state.after_call, {});
+  const std::vector<Lowering::State::Result> after = std::exchange(state.after_call, {});
   const int first = state.rows_of(*function);
   for (size_t k = results; k < in_registers.size(); ++k)
     l.emit(add_offset, i, first + in_registers[k].first->reg, in_registers[k].second);
   MicroOp* past = nullptr;  // lanes that the guard stops go around the function
-  if (i.guard >= 0) {
+  if (i.written->guard >= 0) {
     past = &l.emit(branch, i);
     past->guard_negated = !past->guard_negated;
     past->ends_run = true;
@@ -127,7 +123,8 @@ void lower_call(Lowering& l, const ptx::Instruction& i) {
   if (past) past->target = static_cast<int>(state.ops.size());
   for (size_t k = 0; k < results; ++k)
     l.emit(add_offset, i, in_registers[k].second, first + in_registers[k].first->reg);
-  for (const ptx::Instruction* const load : after) lower_instruction(l, *load);
+  for (const auto& [to, type, address] : after)
+    emit_access(l, i, true, {ptx::Space::local, l.constant(address), 0}, type, {l.row(*to, type)});
 }
 
 namespace {

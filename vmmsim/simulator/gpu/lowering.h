@@ -38,10 +38,16 @@ struct Lowering::State {
   std::vector<Frame> frames = {};  // as LoweredKernel::frames
   size_t frame = 0;                // that is being lowered
   int carry = -1;
-  std::vector<const ptx::Instruction*> after_call = {};
-  const Call* call = nullptr;                     // whose function is being lowered
-  const ptx::Instruction* instruction = nullptr;  // that is being lowered
-  Effects effects = Effects::side_effects;        // of its operations, unless they say otherwise
+  // What is loaded into a register when a call has come back.
+  struct Result {
+    const ptx::Operand* to;
+    ptx::Type type;
+    uint64_t address;
+  };
+  std::vector<Result> after_call = {};
+  const Call* call = nullptr;                 // whose function is being lowered
+  const ptx::Decoded* instruction = nullptr;  // that is being lowered
+  Effects effects = Effects::side_effects;    // of its operations, unless they say otherwise
 
   // What a name means in a function, if it is a variable.
   const ptx::Variable* variable(const ptx::Function& function, const std::string& name) const {
@@ -92,8 +98,8 @@ struct Reached {
 // Lays out the shared variables, too. Throws NotSimulated if something launches kernels.
 Reached reached_from(Lowering::State&, const ptx::Function& kernel);
 
-void lower_call(Lowering&, const ptx::Instruction&);
-void lower_instruction(Lowering&, const ptx::Instruction&);
+void lower_call(Lowering&, const ptx::Decoded&);
+void lower_instruction(Lowering&, const ptx::Decoded&);
 // A function in the place of a call, the kernel, or a function with a frame.
 void lower_function(Lowering&, const Lowering::State::Call&);
 // All functions that have frames, before the kernel: lanes that are called away come back before the others go on.

@@ -9,6 +9,7 @@ namespace gpu {
 
 using ptx::Space;
 using ptx::Type;
+using ptx::Word;
 
 namespace {
 
@@ -121,11 +122,11 @@ void pending_count(Warp& w, const MicroOp& op, Lanes active) {
 constexpr unsigned unit = 16;  // bytes, that addresses and sizes are multiples of
 
 // `b` bytes from c to a, or to be combined (op.combine) with what is there, elements of op.type. With d, a barrier's
-// address in shared memory, they complete as many bytes of it. The space is that of a; the other one is of c: shared,
-// if one of them is global, or if the copy is within a cluster (op.count 2).
-void copy_bulk(Warp& w, const MicroOp& op, Lanes active) {
-  const Space other = op.space == Space::global || op.count == 2 ? Space::shared : Space::global;
-  if (op.count == 2 && !w.block->launch->has_clusters)
+// address in shared memory, they complete as many bytes of it. The space is that of a; that of c is the other one, or
+// shared, too, if the copy is within a cluster.
+template <bool in_cluster> void copy_bulk(Warp& w, const MicroOp& op, Lanes active) {
+  const Space other = op.space == Space::global || in_cluster ? Space::shared : Space::global;
+  if (in_cluster && !w.block->launch->has_clusters)
     fault(w, op, first_of(active), CUDA_ERROR_ILLEGAL_INSTRUCTION,
           "a bulk copy from shared to shared memory is for the blocks of a cluster, and this block is in none");
   const unsigned element = op.combine ? ptx::bytes(op.type) : 8;
@@ -171,15 +172,9 @@ void store_async(Warp& w, const MicroOp& op, Lanes active) {
 
 // --- Lowering --------------------------------------------------------------------------------------------------------
 
-// Takes .acquire .cta and the like, which change nothing, and the space.
-Space take_order_and_space(Modifiers& m) {
-  m.ignore({"acquire", "release", "relaxed", "cta", "cluster"});
-  return take_space(m);
-}
-
-// An operation on the barrier at an address.
-MicroOp& emit(Lowering& l, const ptx::Instruction& i, Handler handler, const ptx::Operand& where, Space space) {
-  const AddressOperand at = whole_address_of(l, i, where, space);
+// An operation on a barrier.
+MicroOp& emit(Lowering& l, const ptx::Decoded& i, Handler handler) {
+  const AddressOperand at = whole_address_of(l, i, i["addr"], i.space);
   MicroOp& op = l.emit(handler, i, -1, at.row);
   op.space = at.space;
   return op;
@@ -217,133 +212,74 @@ void notice_mbarrier_deadlock(Cluster& cluster) {
 
 namespace {
 
-// mbarrier.arrive, .arrive_drop: {state,} [barrier] {, count}
-void lower_arrive(Lowering& l, const ptx::Instruction& i, Modifiers& m, bool drops) {
-  const bool expects = m.take("expect_tx");
+// mbarrier.arrive, .arrive_drop
+void lower_arrive(Lowering& l, const ptx::Decoded& i) {
   constexpr Handler handlers[2][2] = {{arrive<false, false>, arrive<false, true>},
                                       {arrive<true, false>, arrive<true, true>}};
-  const Handler handler = handlers[drops][expects];
-  m.ignore({"noComplete"});
-  const Space space = take_order_and_space(m);
-  const int to = l.row(i.operands.at(0));
-  const int count = i.operands.size() > 2 ? l.row(i.operands[2]) : -1;
-  MicroOp& op = emit(l, i, handler, i.operands.at(1), space);
+  const Handler handler = handlers[i.has(Word::arrive_drop)][i.has(Word::expect_tx)];
+  const int to = l.row(i.operands()[0]);
+  const int count = l.row_of(i, "count");
+  MicroOp& op = emit(l, i, handler);
   op.to = to;
   op.b = count;
 }
 
 // mbarrier.test_wait, and try_wait with a limit of time or without, which does not wait here either.
-void lower_test(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const bool by_parity = m.take("parity");
-  const Space space = take_order_and_space(m);
-  const int to = l.row(i.operands.at(0));
-  const int awaited = l.row(i.operands.at(2));
-  MicroOp& op = emit(l, i, by_parity ? test_phase<true> : test_phase<false>, i.operands[1], space);
+void lower_test(Lowering& l, const ptx::Decoded& i) {
+  const bool by_parity = i.has(Word::parity);
+  const int to = l.row(i["p"]), awaited = l.row(i[by_parity ? "parity" : "phase"]);
+  MicroOp& op = emit(l, i, by_parity ? test_phase<true> : test_phase<false>);
   op.to = to;
   op.b = awaited;
   op.cost = cost_of_trying;
 }
 
-// mbarrier.init, .expect_tx, .complete_tx: [barrier], count
-MicroOp& lower_counting(Lowering& l, const ptx::Instruction& i, Modifiers& m, Handler handler) {
-  const Space space = take_order_and_space(m);
-  const int count = l.row(i.operands.at(1));
-  MicroOp& op = emit(l, i, handler, i.operands[0], space);
-  op.b = count;
-  return op;
+void lower_counting(Lowering& l, const ptx::Decoded& i, Handler handler) {
+  const int count = l.row(i["count"]);
+  emit(l, i, handler).b = count;
 }
 
 }  // namespace
 
-void lower_mbarrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  if (m.take("arrive_drop")) {
-    lower_arrive(l, i, m, true);
-  } else if (m.take("arrive")) {
-    lower_arrive(l, i, m, false);
-  } else if (m.take_any({"test_wait", "try_wait"})) {
-    lower_test(l, i, m);
-  } else if (m.take("pending_count")) {
-    const int to = l.row(i.operands.at(0));
-    const int state = l.row(i.operands.at(1));
-    l.emit(pending_count, i, to, state);
-  } else if (m.take("inval")) {
-    take_space(m);  // the bytes stay what they are
-  } else if (m.take("init")) {
-    lower_counting(l, i, m, init);
-  } else if (m.take("expect_tx")) {
-    lower_counting(l, i, m, transfer<1>);
-  } else if (m.take("complete_tx")) {
-    lower_counting(l, i, m, transfer<-1>);
-  } else {
-    l.not_simulated(i);
-  }
-  m.ignore({"b64"});
+void lower_mbarrier(Lowering& l, const ptx::Decoded& i) {
+  if (i.has(Word::arrive) || i.has(Word::arrive_drop)) return lower_arrive(l, i);
+  if (i.has(Word::test_wait) || i.has(Word::try_wait)) return lower_test(l, i);
+  if (i.has(Word::init)) return lower_counting(l, i, init);
+  if (i.has(Word::expect_tx)) return lower_counting(l, i, transfer<1>);
+  if (i.has(Word::complete_tx)) return lower_counting(l, i, transfer<-1>);
+  if (i.has(Word::inval)) return;  // the bytes stay what they are
+  const int to = l.row(i["d"]), state = l.row(i["phase"]);
+  l.emit(pending_count, i, to, state);
 }
 
-void lower_arrival_of_copies(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const bool is_counted = m.take("noinc");
-  const Space space = take_space(m);
-  m.ignore({"arrive", "b64"});
-  if (is_counted)
-    emit(l, i, arrive<false, false>, i.operands.at(0), space);  // else the barrier first expects one arrival more
+void lower_arrival_of_copies(Lowering& l, const ptx::Decoded& i) {
+  if (i.has(Word::noinc)) emit(l, i, arrive<false, false>);  // else the barrier first expects one arrival more
 }
 
-void lower_bulk_copy(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  if (m.take_any({"commit_group", "wait_group", "prefetch"})) {  // nothing is ever under way
-    m.ignore({"read", "L2", "global"});
-    take_hints(m);
-    return;
-  }
-  if (m.take("tensor")) l.not_simulated(i, "tensor maps are not simulated");
-  const bool completes = m.take("mbarrier::complete_tx::bytes");
-  const bool in_group = m.take("bulk_group");
-  const bool is_global = m.take("global");
-  const bool reduces = m.take("reduce");
-  const bool to_own = m.take("shared::cta"), from_cluster = m.take("shared::cluster");
-  const bool in_cluster = to_own && from_cluster;
-  m.ignore({"shared::cluster", "shared::cta", "noftz", "relaxed", "cluster", "gpu"});
-  take_hints(m);
-  const Type type = reduces ? m.type() : Type::none;
-  const Combine combination = reduces ? without_flush(take_combination(m, type)) : nullptr;
-  if (completes == in_group || !m.empty() || (reduces && !combination)) l.not_simulated(i);
-  if (!is_global && !(in_cluster && completes)) l.not_simulated(i);
-  const Space target = completes ? Space::shared : Space::global;
-  const Space source = completes && is_global ? Space::global : Space::shared;
-  const auto row = [&](size_t operand, Space space) {
-    return whole_address_of(l, i, i.operands.at(operand), space).row;
-  };
-  const int to = row(0, target);
-  const int from = row(1, source);
-  const int size = l.row(i.operands.at(2));
-  const int barrier = completes ? row(3, Space::shared) : -1;
-  MicroOp& op = l.emit(copy_bulk, i, -1, to, size, from, barrier);
-  op.space = target;
-  op.count = is_global ? 1 : 2;
-  op.type = type;
-  op.combine = combination;
+void lower_bulk_copy(Lowering& l, const ptx::Decoded& i) {
+  const ptx::Operand* const to_memory = i.find("dstMem");
+  if (!to_memory) return;  // commit_group, wait_group, prefetch: nothing is ever under way
+  const int to = whole_address_of(l, i, *to_memory, i.space).row;
+  const int from = whole_address_of(l, i, i["srcMem"], i.other_space).row;
+  const int size = l.row(i["size"]);
+  const ptx::Operand* const mbar = i.find("mbar");
+  const int barrier = mbar ? whole_address_of(l, i, *mbar, Space::shared).row : -1;
+  MicroOp& op = l.emit(i.space == i.other_space ? copy_bulk<true> : copy_bulk<false>, i, -1, to, size, from, barrier);
+  op.space = i.space;
+  op.type = i.type();
+  if (i.has(Word::reduce)) op.combine = without_flush(combination_of(i.operation, i.type()));
 }
 
-// st.async, red.async: [address], value, [barrier]
-void lower_store_async(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  m.ignore({"weak", "relaxed", "cluster", "shared::cluster", "mbarrier::complete_tx::bytes"});
-  const uint8_t count = take_vector(m);
-  const Type type = m.type();
-  const bool reduces = i.opcode == "red";
-  const Combine combination = reduces ? take_combination(m, type) : nullptr;
-  const auto& operands = i.operands;
-  if (operands.size() != 3 || (reduces && !combination)) l.not_simulated(i);
-  const bool is_list = operands[1].kind == ptx::Operand::list;
-  if (is_list ? operands[1].elements.size() != count : count != 1) l.not_simulated(i);
-  std::array<int, 8> rows = {};
-  for (size_t k = 0; k < count; ++k) rows[k] = l.row(is_list ? operands[1].elements[k] : operands[1], type);
-  const int to = whole_address_of(l, i, operands[0], Space::shared).row;
-  const int barrier = whole_address_of(l, i, operands[2], Space::shared).row;
+void lower_store_async(Lowering& l, const ptx::Decoded& i) {
+  const std::array<int, 8> rows = rows_of(l, i, i["b"], i.type());
+  const int to = whole_address_of(l, i, i["a"], Space::shared).row;
+  const int barrier = whole_address_of(l, i, i["mbar"], Space::shared).row;
   MicroOp& op = l.emit(store_async, i, -1, to, -1, -1, barrier);
   op.space = Space::shared;
-  op.type = type;
-  op.count = count;
+  op.type = i.type();
+  op.count = i.count;
   op.rows = rows;
-  op.combine = combination;
+  op.combine = combination_of(i.operation, i.type());
 }
 
 }  // namespace gpu

@@ -123,52 +123,31 @@ void copy_to_replicas(Warp& w, const MicroOp& op, Lanes active) {
   }
 }
 
-// multimem.cp{.reduce}.async.bulk: [multicast address], [shared memory], size
-void lower_multimem_copy(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  const bool reduces = m.take("reduce");
-  m.ignore({"async", "bulk", "bulk_group", "global", "shared::cta", "noftz"});
-  const Type type = reduces ? m.type() : Type::none;
-  const Combine combination = reduces ? without_flush(take_combination(m, type)) : nullptr;
-  if (!m.empty() || i.operands.size() != 3 || (reduces && !combination)) l.not_simulated(i);
-  const int to = whole_address_of(l, i, i.operands[0], ptx::Space::global).row;
-  const int from = whole_address_of(l, i, i.operands[1], ptx::Space::shared).row;
-  const int size = l.row(i.operands[2]);
+// multimem.cp{.reduce}.async.bulk
+void lower_multimem_copy(Lowering& l, const ptx::Decoded& i) {
+  const int to = whole_address_of(l, i, i["dstMem"], ptx::Space::global).row;
+  const int from = whole_address_of(l, i, i["srcMem"], ptx::Space::shared).row;
+  const int size = l.row(i["size"]);
   MicroOp& op = l.emit(copy_to_replicas, i, -1, to, size, from);
-  op.type = type;
-  op.combine = combination;
+  op.type = i.type();
+  if (i.has(ptx::Word::reduce)) op.combine = without_flush(combination_of(i.operation, i.type()));
 }
 
 }  // namespace
 
-void lower_multimem(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  if (m.take("cp")) return lower_multimem_copy(l, i, m);
-  const bool loads = m.take("ld_reduce"), stores = m.take("st");
-  if (!loads && !stores && !m.take("red")) l.not_simulated(i);
-  const bool acquires = m.take("acquire");
-  m.ignore({"weak", "relaxed", "release"});  // every access here is as strict as they ask
-  const bool beyond_block = take_scope(m);
-  m.ignore({"global"});
-  const bool in_32_bits = m.take("acc::f32");
-  m.ignore({"acc::f16"});
-  const uint8_t count = take_vector(m);
-  const Type type = m.type();
-  const Combine combination = take_combination(m, type);
-  const bool is_16_bit_float = ptx::bytes(type) == 2 || type == Type::f16x2 || type == Type::bf16x2;
-  if (!m.empty() || i.operands.size() != 2 || (!stores && !combination) || ptx::bits(type) < 16 ||
-      ptx::bits(type) > 64 || (in_32_bits && !(loads && is_16_bit_float)))
-    l.not_simulated(i);
-  const ptx::Operand& value = i.operands[loads ? 0 : 1];
-  const AddressOperand at = address_of(l, i.operands[loads ? 1 : 0], ptx::Space::global);
-  std::array<int, 8> rows = {};
-  if (count > 1 && value.elements.size() != count) l.not_simulated(i);
-  for (unsigned k = 0; k < count; ++k) rows[k] = l.row(count > 1 ? value.elements[k] : value, type);
+void lower_multimem(Lowering& l, const ptx::Decoded& i) {
+  if (i.has(ptx::Word::cp)) return lower_multimem_copy(l, i);
+  const bool loads = i.has(ptx::Word::ld_reduce), in_32_bits = i.has(ptx::Word::acc_f32);
+  const AddressOperand at = address_of(l, i["a"], ptx::Space::global);
+  const std::array<int, 8> rows = rows_of(l, i, i[loads ? "d" : "b"], i.type());
   MicroOp& op = l.emit(loads ? load_reduce : store_or_reduce, i, -1, at.row);
-  op.type = type;
-  op.count = count;
+  op.type = i.type();
+  op.count = i.count;
   op.offset = at.offset;
   op.rows = rows;
-  op.combine = in_32_bits ? nullptr : combination;
-  if (acquires) emit_fence(l, i, beyond_block);
+  if (!in_32_bits) op.combine = combination_of(i.operation, i.type());
+  // Every access here is as strict as .relaxed and .release ask.
+  if (i.order == ptx::Order::acquire) emit_fence(l, i, reaches_beyond_block(i));
 }
 
 }  // namespace gpu

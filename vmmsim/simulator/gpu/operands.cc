@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// What the operands and modifiers of an instruction become: rows of the register file.
+// What the operands of an instruction become: rows of the register file.
 #include <algorithm>
 #include <cassert>
 #include <sstream>
@@ -14,37 +14,6 @@ void not_predicate(Warp& w, const MicroOp& op, Lanes active) {
 }
 
 }  // namespace
-
-bool Modifiers::take_any(std::initializer_list<std::string_view> names) {
-  bool any = false;
-  for (const std::string_view name : names) any |= take(name);
-  return any;
-}
-
-bool Modifiers::take(std::string_view name) {
-  const auto found = std::find(left_.begin(), left_.end(), name);
-  if (found == left_.end()) return false;
-  left_.erase(found);
-  return true;
-}
-
-ptx::Type Modifiers::type() {
-  for (auto at = left_.begin(); at != left_.end(); ++at)
-    if (const ptx::Type type = ptx::type_named(*at); type != ptx::Type::none) {
-      left_.erase(at);
-      return type;
-    }
-  return ptx::Type::none;
-}
-
-size_t take_one(Lowering& l, const ptx::Instruction& i, Modifiers& m, std::initializer_list<std::string_view> words) {
-  size_t place = 0;
-  for (const std::string_view word : words) {
-    if (m.take(word)) return place;
-    ++place;
-  }
-  l.not_simulated(i);
-}
 
 void Lowering::not_simulated(const ptx::Instruction& i, const std::string& what) {
   const std::string source = source_of(i);
@@ -85,9 +54,9 @@ int Lowering::special_register(const std::string& name) {
   return row;
 }
 
-ptx::Type Lowering::type_of(const ptx::Operand& operand) const {
-  const bool is_register = operand.kind == ptx::Operand::reg && operand.index >= 0;
-  return is_register ? state_.call->function->registers[static_cast<size_t>(operand.index)] : ptx::Type::none;
+int Lowering::row_of(const ptx::Decoded& i, std::string_view operand, ptx::Type type) {
+  const ptx::Operand* const found = i.find(operand);
+  return found ? row(*found, type) : -1;
 }
 
 int Lowering::row(const ptx::Operand& operand, ptx::Type type) {
@@ -116,18 +85,18 @@ int Lowering::row(const ptx::Operand& operand, ptx::Type type) {
   return to;
 }
 
-MicroOp& Lowering::emit(Handler handler, const ptx::Instruction& i, int to, int a, int b, int c, int d) {
+MicroOp& Lowering::emit(Handler handler, const ptx::Decoded& i, int to, int a, int b, int c, int d) {
   assert(std::max({to, a, b, c, d}) < state_.lowered.rows);
   MicroOp& op = state_.ops.emplace_back();
   op.run = handler;
-  op.from = &i;
+  op.from = i.written;
   op.to = to;
   op.a = a;
   op.b = b;
   op.c = c;
   op.d = d;
-  if (i.guard >= 0) op.guard = state_.register_row(i.guard);
-  op.guard_negated = i.guard_negated;
+  if (i.written->guard >= 0) op.guard = state_.register_row(i.written->guard);
+  op.guard_negated = i.written->guard_negated;
   op.effects = state_.effects;
   return op;
 }

@@ -405,7 +405,7 @@ static const SystemCall* system_call_named(const std::string& name) {
 
 bool is_system_call(const std::string& function) { return system_call_named(function); }
 
-bool lower_system_call(Lowering& l, const ptx::Instruction& i, const std::string& function, const ptx::Operand* returns,
+bool lower_system_call(Lowering& l, const ptx::Decoded& i, const std::string& function, const ptx::Operand* returns,
                        const ptx::Operand* arguments) {
   const SystemCall* const known = system_call_named(function);
   if (!known || (arguments ? arguments->elements.size() : 0) != known->arguments) return false;

@@ -139,14 +139,14 @@ void run_pack(Warp& w, const MicroOp& op, Lanes active) {
 
 // --- Lowering --------------------------------------------------------------------------------------------------------
 // "", "b2", "h1" as Part, in a number.
-uint64_t part_named(Lowering& l, const ptx::Instruction& i, const std::string& name) {
+uint64_t part_named(Lowering& l, const ptx::Decoded& i, const std::string& name) {
   if (name.empty()) return 32;
   const unsigned size = name[0] == 'b' ? 8 : 16, index = static_cast<unsigned>(name.back() - '0');
   if (name.size() != 2 || (name[0] != 'b' && name[0] != 'h') || index >= 32 / size) l.not_simulated(i);
   return size | index << 6;
 }
 // "h32", "b7654": the lowest last; of three bits each.
-uint64_t parts_named(Lowering& l, const ptx::Instruction& i, std::string name, unsigned count, const char* otherwise) {
+uint64_t parts_named(Lowering& l, const ptx::Decoded& i, std::string name, unsigned count, const char* otherwise) {
   if (name.empty()) name = otherwise;
   if (name.size() != count + 1) l.not_simulated(i);
   uint64_t all = 0;
@@ -165,74 +165,93 @@ uint64_t mask_named(const std::string& name, unsigned count) {
   return all;
 }
 
-Kind kind_of(std::string_view opcode) {
-  constexpr std::string_view names[] = {"vadd",  "vsub", "vabsdiff", "vmin", "vmax",
-                                        "vavrg", "vshl", "vshr",     "vmad", "vset"};
-  return Kind(std::ranges::find(names, opcode) - std::begin(names));
+Second second_of(ptx::Operation operation) {
+  switch (operation) {
+    case ptx::Operation::add: return Second::add;
+    case ptx::Operation::min: return Second::min;
+    case ptx::Operation::max: return Second::max;
+    default: return Second::none;
+  }
 }
 
-void take_types(Modifiers& m, Video& v) {
-  const bool is_set = Kind(v.kind) == Kind::set;
-  v.to_signed = !is_set && m.type() == Type::s32;
-  v.a_signed = m.type() == Type::s32;
-  v.b_signed = m.type() == Type::s32;
-  if (is_set) v.to_signed = v.a_signed || v.b_signed;
-  constexpr std::string_view comparisons[] = {"eq", "ne", "lt", "le", "gt", "ge"};
-  for (unsigned k = 0; k < std::size(comparisons); ++k)
-    if (is_set && m.take(comparisons[k])) v.comparison = k;
-  v.saturates = m.take("sat");
-  v.wraps = m.take("wrap");
-  m.ignore({"clamp"});
-  v.plus_one = m.take("po");
-  v.scale = m.take("shr7") ? 7 : m.take("shr15") ? 15 : 0;
-  const Second second = m.take("add")   ? Second::add
-                        : m.take("min") ? Second::min
-                        : m.take("max") ? Second::max
-                                        : Second::none;
-  v.second = uint64_t(second);
+template <Kind kind, unsigned count = 1>
+void lower_video(Lowering& l, const ptx::Decoded& i) {
+  Video v = {};
+  v.count = count;
+  v.kind = uint64_t(kind);
+  const bool is_set = kind == Kind::set;
+  v.a_signed = i.types[!is_set] == Type::s32;
+  v.b_signed = i.types[is_set ? 1 : 2] == Type::s32;
+  v.to_signed = is_set ? v.a_signed || v.b_signed : i.types[0] == Type::s32;
+  if (is_set) v.comparison = static_cast<unsigned>(i.comparison) - 1;
+  v.saturates = i.has(Word::sat);
+  v.wraps = i.has(Word::wrap);
+  v.plus_one = i.has(Word::po);
+  v.scale = i.has(Word::shr7) ? 7 : i.has(Word::shr15) ? 15 : 0;
+  v.second = uint64_t(second_of(i.operation));
+  const auto row_of = [&](const char* name, auto&& set_sign) {
+    const ptx::Operand* const operand = i.find(name);
+    if (!operand) return -1;
+    ptx::Operand whole = *operand;
+    set_sign(std::exchange(whole.negated, false));
+    return l.row(whole);
+  };
+  if (count > 1) {
+    v.a = parts_named(l, i, i["a"].name, count, count == 2 ? "h10" : "b3210");
+    v.b = parts_named(l, i, i["b"].name, count, count == 2 ? "h32" : "b7654");
+    v.mask = mask_named(i["d"].name, count);
+  } else {
+    v.a = part_named(l, i, i["a"].name);
+    v.b = part_named(l, i, i["b"].name);
+    v.to = part_named(l, i, i["d"].name);
+    if (!i["d"].name.empty()) v.second = uint64_t(Second::merge);
+  }
+  const int a = row_of("a", [&](bool is_negated) { v.negates_a = is_negated; });
+  const int b = row_of("b", [&](bool is_negated) { v.negates_b = is_negated; });
+  const int c = row_of("c", [&](bool is_negated) { v.negates_c = is_negated; });
+  const int to = l.row(i["d"]);
+  l.emit(run_video, i, to, a, b, c).offset = std::bit_cast<int64_t>(v);
 }
 
 }  // namespace
 
-void lower_video(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  Video v = {};
-  const unsigned count = i.opcode.back() == '2' ? 2 : i.opcode.back() == '4' ? 4 : 1;
-  v.count = count;
-  v.kind = uint64_t(kind_of(i.opcode.substr(0, i.opcode.size() - (count > 1))));
-  take_types(m, v);
-  std::vector<ptx::Operand> operands = i.operands;
-  if (operands.size() < 3 || operands.size() > 4) l.not_simulated(i);
-  const auto negates = [&](size_t k) { return k < operands.size() && std::exchange(operands[k].negated, false); };
-  v.negates_a = negates(1);
-  v.negates_b = negates(2);
-  v.negates_c = negates(3);
-  if (count > 1) {
-    v.a = parts_named(l, i, operands[1].name, count, count == 2 ? "h10" : "b3210");
-    v.b = parts_named(l, i, operands[2].name, count, count == 2 ? "h32" : "b7654");
-    v.mask = mask_named(operands[0].name, count);
-  } else {
-    v.a = part_named(l, i, operands[1].name);
-    v.b = part_named(l, i, operands[2].name);
-    v.to = part_named(l, i, operands[0].name);
-    if (!operands[0].name.empty()) v.second = uint64_t(Second::merge);
-  }
-  const int a = l.row(operands[1]), b = l.row(operands[2]);
-  const int c = operands.size() > 3 ? l.row(operands[3]) : -1;
-  const int to = l.row(operands[0]);
-  l.emit(run_video, i, to, a, b, c).offset = std::bit_cast<int64_t>(v);
-}
-
-void lower_pack(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  m.ignore({"sat"});
-  constexpr std::string_view types[] = {"u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2"};
-  unsigned found = 0;
-  while (found < std::size(types) && !m.take(types[found])) ++found;
-  m.ignore({"s32", "b32"});
-  if (found == std::size(types) || i.operands.size() < 3) l.not_simulated(i);
-  const int a = l.row(i.operands[1]), b = l.row(i.operands[2]);
-  const int c = i.operands.size() > 3 ? l.row(i.operands[3]) : -1;
-  const int to = l.row(i.operands[0]);
-  l.emit(found % 2 ? run_pack<true> : run_pack<false>, i, to, a, b, c).count = uint8_t(16 >> found / 2);
+void lower_pack(Lowering& l, const ptx::Decoded& i) {
+  const int a = l.row(i["a"]), b = l.row(i["b"]);
+  const int c = i.find("c") ? l.row(i["c"]) : -1;
+  const int to = l.row(i["d"]);
+  l.emit(is_signed(i.type()) ? run_pack<true> : run_pack<false>, i, to, a, b, c).count = uint8_t(ptx::bits(i.type()));
 }
 
 }  // namespace gpu::arithmetic
+
+namespace gpu {
+
+const Opcodes video_opcodes = [] {
+  using enum ptx::Opcode;
+  using arithmetic::Kind, arithmetic::lower_video;
+  return Opcodes{{vadd, lower_video<Kind::add>},
+                 {vadd2, lower_video<Kind::add, 2>},
+                 {vadd4, lower_video<Kind::add, 4>},
+                 {vsub, lower_video<Kind::sub>},
+                 {vsub2, lower_video<Kind::sub, 2>},
+                 {vsub4, lower_video<Kind::sub, 4>},
+                 {vabsdiff, lower_video<Kind::absdiff>},
+                 {vabsdiff2, lower_video<Kind::absdiff, 2>},
+                 {vabsdiff4, lower_video<Kind::absdiff, 4>},
+                 {vmin, lower_video<Kind::min>},
+                 {vmin2, lower_video<Kind::min, 2>},
+                 {vmin4, lower_video<Kind::min, 4>},
+                 {vmax, lower_video<Kind::max>},
+                 {vmax2, lower_video<Kind::max, 2>},
+                 {vmax4, lower_video<Kind::max, 4>},
+                 {vavrg2, lower_video<Kind::avrg, 2>},
+                 {vavrg4, lower_video<Kind::avrg, 4>},
+                 {vset, lower_video<Kind::set>},
+                 {vset2, lower_video<Kind::set, 2>},
+                 {vset4, lower_video<Kind::set, 4>},
+                 {vshl, lower_video<Kind::shl>},
+                 {vshr, lower_video<Kind::shr>},
+                 {vmad, lower_video<Kind::mad>}};
+}();
+
+}  // namespace gpu

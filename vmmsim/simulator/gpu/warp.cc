@@ -18,6 +18,8 @@
 #endif
 
 namespace gpu {
+
+using ptx::Word;
 namespace {
 
 constexpr int group_slice = 512;  // operations until another one of the groups that a warp has split into is favoured
@@ -337,75 +339,53 @@ void exit_lanes(Warp& w, const MicroOp&, Lanes active) {
 
 // --- Lowering ------------------------------------------------------------------------------------------------------
 // An operation after which other lanes may run.
-MicroOp& emit_last(Lowering& l, const ptx::Instruction& i, Handler handler) {
+MicroOp& emit_last(Lowering& l, const ptx::Decoded& i, Handler handler) {
   MicroOp& op = l.emit(handler, i);
   op.ends_run = true;
   return op;
 }
 
-void lower_branch(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  m.ignore({"uni"});
+void lower_branch(Lowering& l, const ptx::Decoded& i) {
   MicroOp& op = emit_last(l, i, branch);
-  op.target = l.target(i.operands.at(0));
+  op.target = l.target(i.operands().at(0));
   op.effects = Effects::pure;
 }
 
-void lower_branch_by_table(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  m.ignore({"idx", "uni"});
-  const int index = l.row(i.operands.at(0));
-  const int table = l.table(i.operands.at(1));
+void lower_branch_by_table(Lowering& l, const ptx::Decoded& i) {
+  const int index = l.row(i["index"]);
+  const int table = l.table(i["tlist"]);
   MicroOp& op = emit_last(l, i, branch_by_table);
   op.a = index;
   op.branch_table = table;
   op.effects = Effects::pure;
 }
 
-void lower_exit(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  m.ignore({"uni"});
-  emit_last(l, i, exit_lanes);
-}
+void lower_exit(Lowering& l, const ptx::Decoded& i) { emit_last(l, i, exit_lanes); }
 
-void lower_barrier(Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-  m.ignore({"cta", "aligned"});
-  if (m.take("warp")) {
-    if (!m.take("sync")) l.not_simulated(i);
-    const int mask = l.row(i.operands.at(0));
+// bar.warp.sync, barrier.cluster and, of the threads of a block, bar, barrier.
+void lower_barrier(Lowering& l, const ptx::Decoded& i) {
+  if (i.has(Word::warp)) {
+    const int mask = l.row(i["membermask"]);
     MicroOp& op = emit_last(l, i, sync_warp);
     op.d = mask;
     op.effects = Effects::pure;
     return;
   }
-  if (m.take("cluster")) {
-    const bool waits = m.take("wait");
-    if (!waits && !m.take("arrive")) l.not_simulated(i);
-    m.ignore({"acquire", "release", "relaxed"});
-    emit_last(l, i, waits ? wait_for_cluster : arrive_in_cluster);
+  if (i.has(Word::cluster)) {
+    emit_last(l, i, i.has(Word::wait) ? wait_for_cluster : arrive_in_cluster);
     return;
   }
-  const bool reduces = m.take("red");
-  BarrierKind kind = BarrierKind::sync;
-  if (!reduces) {
-    if (take_one(l, i, m, {"sync", "arrive"}) == 1) kind = BarrierKind::arrive;
-  } else if (m.type() == ptx::Type::none) {
-    l.not_simulated(i);
-  } else {
-    constexpr BarrierKind kinds[] = {BarrierKind::popc, BarrierKind::all, BarrierKind::any};
-    kind = kinds[take_one(l, i, m, {"popc", "and", "or"})];
-  }
-  std::vector<int> rows;
-  for (const ptx::Operand& operand : i.operands) rows.push_back(l.row(operand));
-  // barrier, threads; of barrier.red: result, barrier, threads, predicate. The threads may be left out.
-  const size_t barrier_at = reduces ? 1 : 0;
-  const size_t least = reduces ? 3 : 1;
-  if (rows.size() < least) l.not_simulated(i);
+  const int to = l.row_of(i, "d"), number = l.row(i["a"]), threads = l.row_of(i, "b"), predicate = l.row_of(i, "p");
   MicroOp& op = emit_last(l, i, barrier);
-  op.barrier = kind;
-  op.a = rows[barrier_at];
-  if (rows.size() > least) op.b = rows[barrier_at + 1];
-  if (reduces) {
-    op.to = rows.front();
-    op.c = rows.back();
-  }
+  op.barrier = i.has(Word::arrive)                   ? BarrierKind::arrive
+               : i.operation == ptx::Operation::popc ? BarrierKind::popc
+               : i.operation == ptx::Operation::and_ ? BarrierKind::all
+               : i.operation == ptx::Operation::or_  ? BarrierKind::any
+                                                     : BarrierKind::sync;
+  op.to = to;
+  op.a = number;
+  op.b = threads;
+  op.c = predicate;
 }
 
 }  // namespace
@@ -416,25 +396,23 @@ void branch(Warp& w, const MicroOp& op, Lanes active) {
 }
 
 const Opcodes warp_opcodes = {
-    {"bra", lower_branch},
-    {"brx", lower_branch_by_table},
-    {"exit", lower_exit},
-    {"ret", lower_exit},  // of a kernel
-    {"bar", lower_barrier},
-    {"barrier", lower_barrier},
-    {"trap", [](Lowering& l, const ptx::Instruction& i, Modifiers&) { emit_last(l, i, trap); }},
-    {"brkpt", [](Lowering& l, const ptx::Instruction& i, Modifiers&) { emit_last(l, i, stop); }},
-    {"nanosleep",
-     [](Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-       m.ignore({"u32"});
+    {ptx::Opcode::bra, lower_branch},
+    {ptx::Opcode::brx, lower_branch_by_table},
+    {ptx::Opcode::exit, lower_exit},
+    {ptx::Opcode::ret, lower_exit},  // of a kernel
+    {ptx::Opcode::bar, lower_barrier},
+    {ptx::Opcode::barrier, lower_barrier},
+    {ptx::Opcode::trap, [](Lowering& l, const ptx::Decoded& i) { emit_last(l, i, trap); }},
+    {ptx::Opcode::brkpt, [](Lowering& l, const ptx::Decoded& i) { emit_last(l, i, stop); }},
+    {ptx::Opcode::nanosleep,
+     [](Lowering& l, const ptx::Decoded& i) {
        MicroOp& op = emit_last(l, i, rest);
        op.cost = 16;
        op.effects = Effects::pure;
      }},
-    {"griddepcontrol",
-     [](Lowering& l, const ptx::Instruction& i, Modifiers& m) {
-       const bool waits = take_one(l, i, m, {"launch_dependents", "wait"}) == 1;
-       emit_last(l, i, waits ? await_grids : let_dependents_begin);
+    {ptx::Opcode::griddepcontrol,
+     [](Lowering& l, const ptx::Decoded& i) {
+       emit_last(l, i, i.has(Word::wait) ? await_grids : let_dependents_begin);
      }},
 };
 

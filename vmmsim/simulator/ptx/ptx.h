@@ -22,39 +22,26 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// PTX's fundamental types. bits(type) and the rest below say what each is.
-enum class Type : uint8_t {
-  none,
-  pred,
-  b8,
-  b16,
-  b32,
-  b64,
-  b128,
-  u8,
-  u16,
-  u32,
-  u64,
-  s8,
-  s16,
-  s32,
-  s64,
-  f16,
-  f16x2,
-  bf16,
-  bf16x2,
-  e4m3,
-  e5m2,
-  e4m3x2,
-  e5m2x2,
-  e4m3x4,
-  e5m2x4,
-  f32,
-  f64
-};
+// Values that are called as PTX calls them: with _ behind what is a word of C++, too, and _ for ::.
+#define PTX_WORDS(Enumeration, ...)                       \
+  enum class Enumeration : uint8_t { none, __VA_ARGS__ }; \
+  constexpr std::string_view words_of(Enumeration) { return #__VA_ARGS__; }
+
+// PTX's fundamental types, and from u16x2 on those that only instructions have. bits(type) and the rest below say what
+// each is.
+PTX_WORDS(Type, pred, b8, b16, b32, b64, b128, u8, u16, u32, u64, s8, s16, s32, s64, f16, f16x2, bf16, bf16x2, e4m3,
+          e5m2, e4m3x2, e5m2x2, e4m3x4, e5m2x4, f32, f64, u16x2, s16x2, f32x2, tf32, u4, s4, u2, s2)
 Type type_named(std::string_view name);  // "u32" -> Type::u32; Type::none if there is no such type
 unsigned bits(Type type);                // 1 for pred, 0 for none
 inline unsigned bytes(Type type) { return (bits(type) + 7) / 8; }
+inline bool is_untyped(Type type) { return type >= Type::b8 && type <= Type::b128; }
+inline bool is_typed_integer(Type type) { return type >= Type::u8 && type <= Type::s64; }
+inline bool is_signed(Type type) {
+  return (type >= Type::s8 && type <= Type::s64) || type == Type::s4 || type == Type::s2;
+}
+inline bool is_floating(Type type) {
+  return (type >= Type::f16 && type <= Type::bf16x2) || type == Type::f32 || type == Type::f64;
+}
 
 enum class Space : uint8_t { generic, global, shared, local, constant, param };
 
