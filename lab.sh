@@ -8,6 +8,7 @@ cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
 source scripts/setup.sh
 check_machine
 
+bring_package
 labs=(-B -m labs.judge -C "$started_in")
 case " $* " in *" --help "* | *" -h "*) exec python3 "${labs[@]}" --help ;; esac
 if ! simulator_is_ready || ! cmp -s labs/requirements.txt .venv/.installed/labs-requirements.txt; then

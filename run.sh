@@ -8,5 +8,8 @@ cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
 source scripts/setup.sh
 check_machine
 
-if [[ ${1:-} == --view ]]; then exec python3 -B -m scripts.view -C "$started_in" "${@:2}"; fi
+if [[ ${1:-} == --view ]]; then
+  bring_package
+  exec python3 -B -m scripts.view -C "$started_in" "${@:2}"
+fi
 exec python3 -B -m scripts.run "$@"

@@ -33,10 +33,10 @@ get_packages compiler venv
 trap wait EXIT
 get_packages_of_tests "$preset" &
 cupti=()
-has_cupti || cupti=(scripts/requirements-cupti.txt)
+has_cupti || cupti=(vmmsim/requirements-cupti.txt)
 more=()
-[[ " $* " != *" --all "* ]] || more=(tests/requirements-{python,jupyterlab}.txt)
-setup docs/requirements.txt scripts/requirements-notebooks.txt {labs,tests}/requirements.txt "${cupti[@]}" "${more[@]}"
+[[ " $* " != *" --all "* ]] || more=(vmmsim/requirements-python.txt tests/requirements-jupyterlab.txt)
+setup vmmsim/requirements-{notebooks,tests}.txt {docs,labs,tests}/requirements.txt "${cupti[@]}" "${more[@]}"
 wait
 # Where CI is true a warning of the compiler is an error.
 build all -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON}

@@ -6,6 +6,7 @@ import pathlib
 import re
 
 from docs.tools.notebooks import address_of_clone
+from vmmsim.tool import PACKAGE
 
 project = "CUDA VMM by Example"
 cmake_lists = pathlib.Path(__file__).parents[1] / "CMakeLists.txt"
@@ -37,7 +38,7 @@ myst_html_meta = {
     "description": "CUDA's virtual memory management by example: grow, share and alias GPU memory without copying it. "
     "Seven lessons to read, run and paste from, with or without a GPU."
 }
-html_static_path = ["_static", "../vmmsim/view/view.css"]
+html_static_path = ["_static", str(PACKAGE / "view" / "view.css")]
 html_css_files = ["book.css", "pictures.css", "view.css"]
 html_js_files = ["book.js", "view.js"]
 templates_path = ["_templates"]

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: MIT-0
 """What ./run.sh does: sets up what is missing and builds; then it runs the lessons, or what its options ask for."""
 
+import os
+import signal
 import subprocess
+import sys
 
-from scripts import run_lessons
+from scripts import lessons
 
 
 def set_up(function, *words, **streams):
     """The exit status of this function of scripts/setup.sh."""
     script = 'set -euo pipefail; source scripts/setup.sh; "$@"'
-    return subprocess.run(["bash", "-c", script, "setup", function, *words], cwd=run_lessons.ROOT, **streams).returncode
+    return subprocess.run(["bash", "-c", script, "setup", function, *words], cwd=lessons.ROOT, **streams).returncode
 
 
 def main():
-    given = run_lessons.arguments()
+    given = lessons.arguments()
     if given.docs:
         return set_up("book")
     if given.notebooks:
@@ -21,8 +24,24 @@ def main():
     if given.setup:
         return set_up("prepare", "simulator")
     simulator = [] if given.gpu else ["simulator"]
-    return set_up("prepare", *given.lessons, *simulator) or run_lessons.run_all(given)
+    if status := set_up("prepare", *given.lessons, *simulator):
+        return status
+    from scripts import run_lessons  # which needs what has been set up
+
+    return run_lessons.run_all(given)
+
+
+def end_with(main):
+    """Ends the process with the status that this returns."""
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # whoever read our output has left, as in ./run.sh | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
 
 
 if __name__ == "__main__":
-    run_lessons.end_with(main)
+    end_with(main)

@@ -9,9 +9,8 @@ import shlex
 import subprocess
 import sys
 
-from scripts import run_lessons
+from scripts.lessons import PROGRAMS, ROOT, short_args, source_of
 from scripts.run import set_up
-from scripts.run_lessons import PROGRAMS, ROOT
 from vmmsim.tool import Failed, Tool
 from vmmsim.view import watch
 
@@ -65,7 +64,7 @@ def build(targets):
 
 
 def sources_of(program):
-    return [run_lessons.source_of(program), *(ROOT / "common").glob("*.h")]
+    return [source_of(program), *(ROOT / "common").glob("*.h")]
 
 
 def sources_of_recorder():
@@ -81,12 +80,12 @@ def as_in_the_book(given):
     names = lesson_programs(given.command[:1])
     if not names or given.real:
         return
-    lesson = run_lessons.source_of(names[0]).parent
+    lesson = source_of(names[0]).parent
     machine = []
     if given.gpus is None and given.machine is None:
         given.gpus = str(json.loads((lesson / "lesson.json").read_text()).get("gpus", 1))
         machine = ["--gpus", given.gpus]
-    its_arguments = run_lessons.short_args(names[0]) if len(given.command) == 1 else []
+    its_arguments = short_args(names[0]) if len(given.command) == 1 else []
     given.command += its_arguments
     if machine or its_arguments:
         watch.say(f"running it as for the book: {shlex.join([*machine, *given.command])}")

@@ -59,12 +59,6 @@ def test_shellcheck(checkout):
     expect_nothing_from("shellcheck", "--external-sources", *filter(is_script, files(checkout)), cwd=checkout)
 
 
-def test_mypy(checkout, tmp_path):
-    """The types of the packages in which the tool names what is for everybody."""
-    packages = "-p", "vmmsim.trace", "-p", "vmmsim.view"
-    expect_nothing_from("mypy", "--cache-dir", tmp_path, "--ignore-missing-imports", *packages, cwd=checkout)
-
-
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: str(source.relative_to(ROOT)))
 def test_clang_tidy(source, tmp_path):
     # Clang reads this header of cuRAND before any program. Where the toolkit has no cuRAND, it may be empty.

@@ -14,6 +14,8 @@ import tempfile
 import time
 from unittest import SkipTest as Skip  # which pytest knows, too; some of this runs where there is no pytest
 
+from vmmsim.tool import PACKAGE
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/nonexistent"}
 
@@ -48,6 +50,16 @@ def copy_checkout(to):
         others = shutil.ignore_patterns("build*", ".venv", "__pycache__", ".git")
         shutil.copytree(ROOT, to, dirs_exist_ok=True, ignore=others)
     return to
+
+
+def copy_vmmsim(to):
+    """What the set-up and the build have made of it, into this checkout."""
+    (to / "vmmsim").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "vmmsim" / "setup.sh", to / "vmmsim")
+    without = shutil.ignore_patterns("libvmm_recorder.so")  # as where no CUPTI was
+    shutil.copytree(PACKAGE, to / "build/vmmsim/installed/vmmsim", ignore=without)
+    (to / "build/bin").mkdir(exist_ok=True)
+    (to / "build/bin/vmmsim").symlink_to("../vmmsim/installed/vmmsim/bin/vmmsim")
 
 
 def hiding(directory, names, **more):
@@ -127,7 +139,7 @@ def need_index():
             "--only-binary=:all:",
             f"--dest={directory}",
             "-r",
-            ROOT / "scripts" / "requirements-ninja.txt",
+            ROOT / "vmmsim" / "requirements-ninja.txt",
         )
     if done.returncode:
         reason = "no Python package index can be reached; look at the network and at pip's settings"

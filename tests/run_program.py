@@ -28,7 +28,8 @@ import shutil
 import subprocess
 import sys
 
-from scripts.run_lessons import classify, count_gpus, on_simulator, program_config, short_args, source_of
+from scripts.lessons import on_simulator, program_config, short_args, source_of
+from scripts.run_lessons import classify, count_gpus
 from scripts.transcript import expectations, pair
 
 QUIET = "--strict", "--slow-after", "600"  # on a busy machine a kernel may be slow

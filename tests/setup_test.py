@@ -18,7 +18,7 @@ import time
 
 import pytest
 
-from scripts import run_lessons
+from scripts import lessons, run_lessons
 from tests.machines import (
     DEVCONTAINER,
     OFFLINE,
@@ -36,6 +36,7 @@ from tests.machines import (
     wait_for,
 )
 from vmmsim.hardware import lacks_driver
+from vmmsim.tool import PACKAGE
 
 COMPILER = {"nvcc", "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink", "bin2c", "__nvcc_device_query"}
 HOST_COMPILER = {"g++", "gcc", "c++", "cc"}
@@ -54,7 +55,7 @@ def test_arguments_are_taken_or_refused():
     )
     expect("./run.sh --docs | --notebooks | --setup\n" in done.stdout, "--help does not tell of the book", done)
     expect("./run.sh --view [options] PROGRAM" in done.stdout, "--help does not tell of views", done)
-    expect(run_lessons.lessons()[-1] in done.stdout and not done.stderr, "--help does not name the lessons", done)
+    expect(lessons.lessons()[-1] in done.stdout and not done.stderr, "--help does not name the lessons", done)
     for words in (
         ["9"],
         ["00"],
@@ -103,19 +104,16 @@ def test_outcomes_are_told_apart(script, result, reason):
 def test_outcomes_of_no_program_are_failures():
     result, reason, _ = run_lessons.run(["/there/is/no/such/program"])
     assert result == "FAIL"
-    assert "it did not start" in reason
+    assert "program cannot be started: No such file" in reason
 
 
 # --- the running of the lessons, with scripts in the place of programs -----------------------------------------------
 
 
 @contextlib.contextmanager
-def lessons(**scripts):
+def checkout_of(**scripts):
     with scratch() as directory:
-        for part in ("scripts", "vmmsim"):
-            (directory / part).mkdir()
-            for file in (ROOT / part).glob("*.py"):
-                shutil.copy(file, directory / part)
+        shutil.copytree(ROOT / "scripts", directory / "scripts")
         (directory / "build" / "bin").mkdir(parents=True)
         for number, (name, script) in enumerate(scripts.items(), 1):
             lesson = directory / f"{number:02}_{name}"
@@ -159,7 +157,7 @@ GOOD = 'echo "one ${SIMULATED:-real}"; echo OK'
 
 def test_table_has_each_lesson():
     """On GPUs, and on the simulator what was skipped there; with --all the second programs too."""
-    with lessons(good=GOOD, two=NEEDS_TWO) as directory:
+    with checkout_of(good=GOOD, two=NEEDS_TWO) as directory:
         (directory / "02_two" / "another.cu").touch()
         (directory / "02_two" / "lesson.json").write_text('{"programs": {"another": {"simulated": "--less"}}}')
         for name, script in (("vmmsim", VMMSIM), ("another", 'echo "another $1"; exit 1')):
@@ -185,7 +183,7 @@ def test_table_has_each_lesson():
         done = run_scripts(directory, "--sim", "--all", "2")
         expect(done.returncode == 1 and "\nanother --less\n" in done.stdout, "the other did not run", done)
         expect(re.search(r"\n02_two another +8 sim.* FAIL .* exit status 1\n\nNext", done.stdout), "a failure", done)
-    with lessons(bad="exit 1", good=GOOD) as directory:
+    with checkout_of(bad="exit 1", good=GOOD) as directory:
         done = run_scripts(directory, "--gpu", environment=driver(directory, 0, 1))
         expect(done.returncode == 1 and "\n02_good " in done.stdout, "the status, where the last one worked", done)
         expect(done.stdout.endswith(" 02_good/README.md\n"), "the next step, without a simulator", done)
@@ -195,7 +193,7 @@ def test_table_has_each_lesson():
 
 def test_no_gpu_leaves_all_to_the_simulator():
     """Without a GPU the simulator takes all lessons, and the first line says so and why."""
-    with lessons(good=GOOD, two=NEEDS_TWO) as directory:
+    with checkout_of(good=GOOD, two=NEEDS_TWO) as directory:
         vmmsim = directory / "build" / "bin" / "vmmsim"
         vmmsim.write_text(f"#!/bin/sh\n{VMMSIM}\n")
         vmmsim.chmod(0o755)
@@ -218,7 +216,7 @@ def test_no_gpu_leaves_all_to_the_simulator():
             done = run_scripts(directory, "--gpu")
             why = r"\./run\.sh --gpu: there is no NVIDIA driver .* leave --gpu out.*\n"
             expect((done.returncode, done.stdout) == (1, "") and re.fullmatch(why, done.stderr), "no driver", done)
-        simulator = ROOT / "build" / "simulator"  # what it answers is never taken for a GPU
+        simulator = PACKAGE / "simulator"  # what it answers is never taken for a GPU
         if (simulator / "libcuda.so.1").exists():
             environment = {**os.environ, "LD_LIBRARY_PATH": str(simulator), "VMMSIM": "1:1"}
             done = run_scripts(directory, environment=environment)
@@ -230,7 +228,7 @@ def test_no_gpu_leaves_all_to_the_simulator():
 def test_live_output_is_shown():
     """Output shows as it is written, not when the program ends."""
     program = f"env -u PYTHONUNBUFFERED {sys.executable} -c 'import time; print(\"early\"); time.sleep(60)'"
-    with lessons(slow=program) as directory:
+    with checkout_of(slow=program) as directory:
         process = start_scripts(directory, stdout=subprocess.PIPE)
         try:
             began = time.monotonic()
@@ -267,7 +265,7 @@ run_lessons.end_with(lambda: run_lessons.run_all(run_lessons.arguments()))
 @pytest.mark.parametrize("how", [("-m", "scripts.run_lessons"), ("-c", STARTS_LATE)], ids=["usual", "late"])
 def test_interrupt_ends_all(number, status, how):
     script = "trap '' INT TERM; sleep 600 & echo $! $$ > pids.new; mv pids.new pids; wait"
-    with lessons(endless=script) as directory:
+    with checkout_of(endless=script) as directory:
         process = start_scripts(directory, how, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         wait_for((directory / "pids").exists, "the lesson did not start")
         process.send_signal(number)
@@ -365,8 +363,9 @@ def book_alone(is_there=False, may_install="true", fails=NONE, **variables):
         (directory / ".venv" / "bin").mkdir(parents=True)
         for name in [".venv/bin/python3"] + ["em++"] * is_there:
             (directory / name).symlink_to("/bin/true")
-        (directory / "scripts").mkdir()
-        shutil.copy(ROOT / "scripts" / "setup.sh", directory / "scripts")
+        for part in "scripts", "vmmsim":
+            (directory / part).mkdir()
+            shutil.copy(ROOT / part / "setup.sh", directory / part)
         environment = {**hiding(directory, {"em++"}), "CI": "", "VMM_BOXES": "", **variables}
         environment["PATH"] = f"{directory}:{environment['PATH']}"
         yield ["bash", "-c", BOOK.format(root=directory, may_install=may_install, fails=fails)], directory, environment
@@ -462,7 +461,7 @@ def test_an_index_that_does_not_answer_is_asked_twice():
         index = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
         environment = {**os.environ, **gone, "PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": index}
         environment = {name: value for name, value in environment.items() if value is not None}
-        script = f"set -euo pipefail; source '{ROOT}/scripts/setup.sh'; fetch wanted.txt"
+        script = f"set -euo pipefail; source '{ROOT}/vmmsim/setup.sh'; fetch wanted.txt"
         done = run(directory, "bash", "-c", script, environment=environment)
         server.shutdown(socket.SHUT_RDWR)
         expect(done.returncode == 1 and len(asked) == 2, f"asked {len(asked)} times", done)
@@ -475,7 +474,7 @@ def test_an_index_that_does_not_answer_is_asked_twice():
 def check_run(done):
     """Every lesson worked."""
     expect(done.returncode in (0, 1), "the set-up failed", done)
-    names = run_lessons.lessons()
+    names = lessons.lessons()
     end = done.stdout[done.stdout.rindex("\nlesson ") :]
     rows = re.findall(
         r"^(\d\d_\w+) +\d+ (?:simulated )?GPUs? +(OK|SKIP|FAIL) +[\d.]+(?:  (.+)\n +to lift it: (.+))?",
@@ -518,7 +517,7 @@ def book(root):
     expect(done.returncode == 0 and f"Open {index} in a browser" in done.stdout, "the book", done)
     expect((root.path / index[1:]).exists(), "the book is not where it says", done)
     built = sorted(os.listdir(root.checkout / "build"))
-    expect(built == ["book", "class", "notebooks"], "more than the book was built", done)
+    expect(built == ["book", "class", "notebooks", "vmmsim"], "more than the book was built", done)
     page = root.checkout / "docs" / "index.md"
     right = page.read_text()
     page.write_text(right + "\n[nowhere](no_such_page.md)\n")
@@ -587,7 +586,7 @@ def test_bare_root_is_enough():
         for what in ("the CUDA 13.0 compiler (105 MB)", "CMake", "Ninja"):
             expect(f"fetching {what}" in done.stderr, f"{what} was not fetched", done)
         check_run(done)
-        notebooks = [f"{name}.ipynb" for name in run_lessons.lessons()]
+        notebooks = [f"{name}.ipynb" for name in lessons.lessons()]
         expect(sorted(os.listdir(root.checkout / "build" / "notebooks")) == notebooks, "the notebooks", done)
         execute_notebook(root, notebooks[0].removesuffix(".ipynb"), **few, **OFFLINE)
         again = root.run("./run.sh --sim 01", **few, **OFFLINE)
@@ -611,7 +610,7 @@ def test_bare_root_is_enough():
         venv.rename(root.checkout / ".venv")
 
         line = (
-            "check_machine && setup {docs,labs,tests}/requirements.txt scripts/requirements-notebooks.txt && "
+            "check_machine && setup {docs,labs,tests}/requirements.txt vmmsim/requirements-{notebooks,tests}.txt && "
             f'build {BUILT_IN_ROOT} -DPython3_EXECUTABLE="$PWD/.venv/bin/python3" && '
             f"ctest --preset all -R '{TESTS_IN_ROOT}'"
         )

@@ -23,7 +23,7 @@ import sys
 import pytest
 
 from labs.judge.verdict import Lab, all_labs
-from scripts import run_lessons
+from scripts.lessons import lessons
 from tests import toolkits
 from tests.machines import ROOT, expect, run, scratch
 from vmmsim.built import BUILT
@@ -33,7 +33,7 @@ FETCHED = pathlib.Path(BUILT["build"], "toolkits")  # which stay there
 CMAKE = BUILT["cmake"], "-G", BUILT["generator"], f"-DCMAKE_MAKE_PROGRAM={BUILT['make_program']}"
 COMPILERS = "g++", "clang++"
 STRICT = "-Wall", "-Wextra", "-Werror"
-MAIN = [ROOT / name / f"{name[3:]}.cu" for name in run_lessons.lessons()]
+MAIN = [ROOT / name / f"{name[3:]}.cu" for name in lessons()]
 
 
 class Toolkit:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT-0
 """The changes to a lesson's program that its page shows, and what the changed programs print.
 
-    python3 -B -m tests.try_it record LESSON                         runs them on the simulator, and writes the file
-    python3 -B -m tests.try_it build LESSON FILE                     builds them as one program, with code for sm_90
-    python3 -B -m tests.try_it run FILE                              runs them there, on a GPU, and prints the outputs
-    python3 -B -m tests.try_it record LESSON OUTPUT "conditions"     writes the file from what a GPU printed
+    .venv/bin/python3 -B -m tests.try_it record LESSON    runs them on the simulator, and writes the file
+    .venv/bin/python3 -B -m tests.try_it build LESSON FILE    builds them as one program, with code for sm_90
+    .venv/bin/python3 -B -m tests.try_it run FILE    runs them there, on a GPU, and prints the outputs
+    .venv/bin/python3 -B -m tests.try_it record LESSON OUTPUT "conditions"    writes the file from what a GPU printed
 
 LESSON is a directory's name. Its lesson.json has the changes, under `try_it`: by title the lines of the change, or for
 those that run on the simulator alone {"change": lines, "run": "options of vmmsim"}; without lines the program runs as
@@ -26,7 +26,7 @@ import sys
 import tempfile
 import textwrap
 
-from scripts.run_lessons import short_args
+from scripts.lessons import short_args
 from scripts.transcript import HEADER, as_printed, expectations, pair, renewed
 from tests.changes import build, places
 from vmmsim.built import BUILT

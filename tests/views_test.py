@@ -9,9 +9,9 @@ import re
 import tempfile
 
 from docs.tools.lesson_views import recorded
-from scripts.run_lessons import lessons
+from scripts.lessons import lessons
 from vmmsim.built import BUILT
-from vmmsim.tests.sample import checked_steps
+from vmmsim.testing.sample import checked_steps
 from vmmsim.trace import NO_CALLS, Recording
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]

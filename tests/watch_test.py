@@ -18,8 +18,9 @@ import tempfile
 import pytest
 
 from scripts.view import Checkout
+from tests.machines import copy_vmmsim
 from vmmsim.built import BUILT
-from vmmsim.tests.sample import data_of
+from vmmsim.testing.sample import data_of
 from vmmsim.view import watch
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -42,16 +43,13 @@ def checkout():
     SCRATCH.chmod(0o755)
     CHECKOUT = SCRATCH / "check out"
     ignored = shutil.ignore_patterns("__pycache__", "pictures", "tests")
-    for part in ("scripts", "vmmsim", "common", "01_vmm_basics"):
+    for part in ("scripts", "common", "01_vmm_basics"):
         shutil.copytree(ROOT / part, CHECKOUT / part, ignore=ignored)
     for part in ("run.sh", "CMakeLists.txt"):
         shutil.copy2(ROOT / part, CHECKOUT / part)
     (CHECKOUT / "build/bin").mkdir(parents=True)
-    for name in ("vmmsim", "vmm_basics"):
-        shutil.copy2(BUILD / "bin" / name, CHECKOUT / "build/bin" / name)
-    shutil.copytree(BUILD / "simulator/machines", CHECKOUT / "build/simulator/machines")
-    for file in (BUILD / "simulator").glob("lib*.so*"):
-        shutil.copy2(file, CHECKOUT / "build/simulator" / file.name)
+    shutil.copy2(BUILD / "bin/vmm_basics", CHECKOUT / "build/bin")
+    copy_vmmsim(CHECKOUT)
     compiler = re.search(r"^CMAKE_CUDA_COMPILER:\w+=.*$", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE)[0]
     (CHECKOUT / "build/CMakeCache.txt").write_text(f"CMAKE_HOME_DIRECTORY:INTERNAL={CHECKOUT}\n{compiler}\n")
     for file in CHECKOUT.glob("build/bin/*"):

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT-0
 # shellcheck shell=bash
-# The set-up of ./run.sh, ./test.sh and ./lab.sh, which source this file in the checkout and call setup, then build; or
-# book.
+# Sets up what builds CUDA programs and runs tests, in the directory that a script sources this from: setup fetches what
+# is missing, and build builds there.
 #
 # What is there is used: g++, CMake, make or ninja, and nvcc (on the PATH, or named by CUDACXX, or by a build tree that
 # was configured with it). What is missing is fetched: g++ from the system's packages, all else from PyPI into .venv.
 # A set-up that was interrupted is done again; one that is complete needs no network.
 
+here=${BASH_SOURCE[0]%setup.sh}  # of the requirements, with a slash
+package=${package:-build/installed}  # what of vmmsim is installed, for every Python here
+export PYTHONPATH="$PWD/$package${PYTHONPATH:+:$PYTHONPATH}"
 oldest_cuda=12.9
 oldest_cmake=3.22
 
@@ -16,121 +19,44 @@ at_least() { [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$2" ]]; }
 
 # What even --help needs.
 check_machine() {
-  [[ $(uname -s) == Linux ]] || die "the lessons need Linux, and this is $(uname -s)"
+  [[ $(uname -s) == Linux ]] || die "this needs Linux, and this is $(uname -s)"
   command -v python3 > /dev/null || die "python3 is missing: install it (apt-get install python3) and run this again"
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
     die "$(python3 --version) is too old, 3.10 or later is needed: put a newer python3 first on the PATH"
 }
 
+may_write() {
+  [[ -w . ]] || die "no permission to write into $PWD: make it yours, or copy the checkout to a place of your own"
+}
+
 # setup [requirements file...]: all that the build needs; and what the files name, into .venv.
 setup() {
-  [[ -w . ]] || die "no permission to write into $PWD: make it yours, or copy the checkout to a place of your own"
+  may_write
   lock
 
   forget_stale_build
   local wanted=("$@") file
-  choose_cmake || wanted+=(scripts/requirements-cmake.txt)
-  choose_generator || wanted+=(scripts/requirements-ninja.txt)
-  choose_nvcc || wanted+=(scripts/requirements-cuda.txt)
+  choose_cmake || wanted+=("$here"requirements-cmake.txt)
+  choose_generator || wanted+=("$here"requirements-ninja.txt)
+  choose_nvcc || wanted+=("$here"requirements-cuda.txt)
   (( ${#wanted[@]} == 0 )) || check_venv
   get_packages compiler ${wanted[0]:+venv}
   fetch "${wanted[@]}"
   use_fetched "${wanted[@]}"
 }
 
-# The book as HTML, in build/book, and the notebooks. Where there is a compiler, the book's views are made first, in
-# build/views: see docs/tools/lesson_views.py.
-book() {
-  [[ -w . ]] || die "no permission to write into $PWD: make it yours, or copy the checkout to a place of your own"
-  local status=0 with_boxes=""
-  if [[ $(uname -m) != x86_64 && $(uname -m) != aarch64 ]]; then
-    say "the simulator runs on 64-bit x86 and Arm, and this is $(uname -m): the book is built without its views"
-  elif ! can_compile; then
-    say "there is no g++ that works, and the simulator needs one: the book is built without its views"
-  else
-    choose_boxes
-    set +e  # in a shell of its own, which ends at the first thing that fails
-    (
-      set -e
-      setup docs/requirements.txt
-      build views
-      boxes
-    )
-    status=$?
-    set -e
-    ((status == 0)) || ! no_index || exit $status
-    ((status == 0)) || say "the simulator and the lessons were not built (above): the book is built without new views"
-  fi
-  lock
-  check_venv
-  get_packages venv
-  fetch docs/requirements.txt
-  env -u PYTHONPATH .venv/bin/python3 -s -B -m sphinx -q -W --keep-going -c docs . build/book ||
-    die "the book was not built; Sphinx's message is above"
-  python3 -B -m docs.tools.notebooks
-  .venv/bin/python3 -s -B -m docs.tools.class_material
-  echo "The book is built. Open $PWD/build/book/docs/index.html in a browser."
-}
-
-# Whether the book gets what answers in its boxes: with_boxes, of the caller's. 1 GB may have to be installed for it, so
-# who sits there is asked, and before all that takes long.
-choose_boxes() {
-  local answer=${VMM_BOXES:-} as_root=()
-  [[ $answer =~ ^(yes|no)?$ ]] || die "VMM_BOXES is $answer: it may be yes or no, or not be set"
-  if [[ ! $answer ]] && { command -v em++ > /dev/null || [[ ${CI:-} ]]; }; then answer=yes; fi
-  if [[ ! $answer && -t 0 && -t 2 ]] && command -v apt-get > /dev/null && may_install; then
-    read -r -p "setup: install emscripten, 1 GB, for the boxes of Try it here? [y/N] " answer || true
-    if [[ $answer == [yY]* ]]; then answer=yes; else answer=no; fi
-  fi
-  with_boxes=$answer
-}
-
-# What answers in the book's boxes, in build/web: see docs/extensions/try_it.py.
-boxes() {
-  local without="the boxes of Try it here are listings"
-  case $with_boxes in
-    no) return ;;
-    yes) command -v em++ > /dev/null || get_or_do_without "for the book (1 GB)" "$without" emscripten ;;
-    *) say "$without: they need emscripten (1 GB), and VMM_BOXES=yes ./run.sh --docs installs it" ;;
-  esac
-  hash -r
-  command -v em++ > /dev/null || return 0
-  (lock && build web) || say "what answers in the book's boxes was not built (above): $without"
-}
-
-# The lessons as notebooks, in build/notebooks, and what their first cell would bring.
-notebooks() {
-  notebook
-  python3 -B -m docs.tools.notebooks
-}
-
-# What the cells of a notebook need: the simulator, and packages in .venv for the process in which they run. A checkout
-# that has both may be one that cannot be written.
-notebook() {
-  local files=(scripts/requirements-notebooks.txt labs/requirements.txt) file all=yes
-  for file in "${files[@]}"; do cmp -s "$file" ".venv/.installed/${file//\//-}" || all=no; done
-  if [[ $all == yes ]] && simulator_is_ready; then return; fi
-  setup "${files[@]}"
-  build_simulator
-}
-
-# Builds the simulator, unless it is ready and only packages were missing.
-build_simulator() {
-  if simulator_is_ready; then exec 9<&-; else build simulator; fi  # the next set-up may begin
-}
-
-# build [TARGET...] [-D...]: configures with these options of CMake's, and builds the targets. What these say is in
-# build/configure.log and build/build.log, and is shown if they fail.
-build() {
-  local targets=() options=() word
-  for word in "$@"; do
+# make_targets WHAT [TARGET...] [-D...]: configures with these options of CMake's, and builds the targets, which are
+# WHAT in words. What CMake and they say is in build/configure.log and build/build.log, and is shown if they fail.
+make_targets() {
+  local what=$1 targets=() options=() word
+  for word in "${@:2}"; do
     if [[ $word == -D* ]]; then options+=("$word"); else targets+=("$word"); fi
   done
   forget_stale_build  # again: .venv may have been made anew
   if [[ ! -f build/CMakeCache.txt && -z ${CMAKE_GENERATOR:-} && $ninja ]]; then
     options+=(-G Ninja "-DCMAKE_MAKE_PROGRAM=$ninja")
   fi
-  local log=build/configure.log what="what is missing"
+  local log=build/configure.log
   mkdir -p build
   if ! cmake --preset default "${options[@]}" > $log 2>&1; then
     cat $log >&2
@@ -139,10 +65,7 @@ build() {
   fi
   sed -n '/^CMake Warning/,/^$/p' $log >&2
   export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}"
-  touch build/.began
   log=build/build.log
-  [[ ${targets[*]} != all ]] || what="the programs and their tests"
-  [[ " ${targets[*]} " != *" simulator "* || -x build/bin/vmmsim ]] || what="the simulator, once"
   if ! (set -o pipefail && cmake --build --preset default --target "${targets[@]}" 2>&1 |
     show_progress $log "building $what"); then
     # Of ninja's output from the first failure on; make's ends with it.
@@ -150,9 +73,6 @@ build() {
     die "the build failed; the compiler's message is above, and all that was said in $log"
   fi
   ! grep -qE 'warning( #|:)' $log || say "the compiler has warned; see $log"
-  # As old as the beginning: a source that was edited meanwhile is newer.
-  [[ " ${targets[*]} " != *" simulator "* ]] || mv build/.began build/simulator_is_ready
-  exec 9<&-  # the next set-up may begin
 }
 
 # show_progress LOG TEXT: of a build's output all goes into LOG. If it has anything to do, TEXT is said once; a terminal
@@ -174,27 +94,11 @@ show_progress() {
   [[ ! -t 2 || ! $has_begun ]] || printf '\n' >&2
 }
 
-# prepare TARGET...: sets up what these need, and builds them. The simulator alone is built only if it is not ready.
-prepare() {
-  if [[ $* == simulator ]] && simulator_is_ready; then return; fi
-  local more=()
-  if [[ " $* " == *" vmm_recorder "* ]] && ! has_cupti; then more=(scripts/requirements-cupti.txt); fi
-  setup "${more[@]}"
-  build "$@"
-}
-
-# Whether the simulator was built of what is here. That takes no time and writes nothing.
-simulator_is_ready() {
-  [[ -f build/simulator_is_ready && $(cached CMAKE_HOME_DIRECTORY) -ef . && -x build/bin/vmmsim ]] &&
-    command -v "$(cached CMAKE_CUDA_COMPILER)" > /dev/null &&
-    [[ -z $(find vmmsim CMakeLists.txt -newer build/simulator_is_ready -print -quit) ]]
-}
-
 # Two set-ups at once would spoil each other's files. The lock goes when this process and its children have ended.
 lock() {
   exec 9< .
   command -v flock > /dev/null || return 0
-  flock -n 9 || { say "another ./run.sh, ./test.sh or ./lab.sh is at work here; waiting for it"; flock 9; }
+  flock -n 9 || { say "another set-up is at work here; waiting for it"; flock 9; }
 }
 
 # --- what is there ---------------------------------------------------------------------------------------------------
@@ -257,7 +161,7 @@ choose_nvcc() {
   why_cuda="$nvcc tells no release"
   if [[ $release ]]; then
     if at_least "$release" $oldest_cuda; then return 0; fi
-    why_cuda="$nvcc is CUDA $release, older than the $oldest_cuda that the lessons need"
+    why_cuda="$nvcc is CUDA $release, older than the $oldest_cuda that is needed"
   fi
   say "$why_cuda: using the one in .venv instead"
   return 1
@@ -384,7 +288,7 @@ check_venv() {
   if [[ -e .venv/.unfinished ]]; then
     why="the last set-up did not come to its end"
   elif [[ -e .venv/.installed ]]; then
-    site=$(venv_python -c 'import pip, sysconfig; print(sysconfig.get_path("purelib"))' 2> /dev/null) ||
+    know_venv 2> /dev/null ||
       why="the Python of .venv is gone"
   elif [[ -e .venv || -L .venv ]]; then
     rmdir .venv 2> /dev/null || die ".venv was not made by this set-up: rename or remove it, and run this again"
@@ -395,6 +299,12 @@ check_venv() {
 }
 
 venv_python() { .venv/bin/python3 -I "$@"; }  # -I: no packages from PYTHONPATH or the home directory
+
+# Where its packages are, to which vmmsim belongs.
+know_venv() {
+  site=$(venv_python -c 'import pip, sysconfig; print(sysconfig.get_path("purelib"))') || return 1
+  printf '%s\n' "$PWD/$package" > "$site/vmmsim.pth"
+}
 
 # fetch [requirements file...]: those that are not there yet, by one call of pip, which takes long to begin.
 fetch() {
@@ -421,7 +331,7 @@ fetch() {
     --disable-pip-version-check install --quiet --progress-bar=off --only-binary=:all: --no-warn-script-location \
     "${files[@]/#/--requirement=}" >&2 ||
     explain_pip "$(printf ', %s' "${what[@]}" | cut -c3-)"
-  site=$(venv_python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  know_venv
   [[ ${files[*]} != *cuda* ]] || close_gaps "$site/nvidia/cu13"
   for file in "${files[@]}"; do cp "$file" ".venv/.installed/${file//\//-}"; done
   rm -f .venv/.unfinished .venv/.installed/pip.log

@@ -20,6 +20,7 @@ from docutils import nodes
 from sphinx.errors import SphinxError
 from sphinx.transforms import SphinxTransform
 
+from vmmsim.tool import PACKAGE
 from vmmsim.view import script_of_drawing
 
 COMMENT = re.compile(r"(?:<!--)?\s*try it\s*(?:-->)?\s*")
@@ -82,7 +83,7 @@ def copy_machine(app):
 
 
 def setup(app):
-    app.add_config_value("web", "../build/web", "env")  # where the machine is, from docs
+    app.add_config_value("web", str(PACKAGE / "web"), "env")  # where the machine is, as from docs
     app.add_transform(TryIt)
     app.connect("builder-inited", copy_machine)
     app.connect("source-read", bring_sections)

@@ -21,7 +21,7 @@ import tempfile
 
 from docs.tools.fill_pages import ROOT, pages
 from docs.tools.lesson_views import Failed, recorded, steps_of_calls
-from scripts.run_lessons import lessons
+from scripts.lessons import lessons
 from vmmsim.trace import Recording
 from vmmsim.view import steps
 
@@ -89,7 +89,7 @@ def wrong(directory, is_to_write):
             if is_to_write:
                 picture.file.write_text(text)
             elif not picture.file.exists() or picture.file.read_text() != text:
-                again = f"python3 -m docs.tools.draw_pictures --write {directory}"
+                again = f".venv/bin/python3 -m docs.tools.draw_pictures --write {directory}"
                 file = picture.file.relative_to(ROOT)
                 yield f"{file} is not what {lesson} does now: run {again}, and look at it and its words"
 

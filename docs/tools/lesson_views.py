@@ -16,7 +16,7 @@ import tempfile
 import time
 
 from docs.tools.fill_pages import step_lines
-from scripts.run_lessons import lessons, short_args
+from scripts.lessons import lessons, short_args
 from vmmsim.trace import Broken, Recording, finish
 from vmmsim.view import fragment, plural, steps
 

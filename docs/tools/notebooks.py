@@ -54,8 +54,8 @@ SET_UP = f"""# Gets the project, {{release}}, and what is missing on this machin
 # address or the directory of a checkout; or the checkout in which this notebook lies{{where}}.
 import os
 import pathlib
+import site
 import subprocess
-import sys
 
 here = pathlib.Path("{HERE}")
 if not here.exists():
@@ -70,7 +70,8 @@ subprocess.run([here / "scripts" / "notebook.sh"], check=True)
 pathlib.Path("{MINE}").mkdir(exist_ok=True)
 
 # From here on cells of Python run in a process on simulated GPUs, which begins anew each time this cell is run.
-sys.path.append("{HERE}")
+os.environ["VMMSIM_PYTHON"] = str(here.resolve() / ".venv" / "bin" / "python3")
+site.addsitedir(here / "build" / "vmmsim" / "installed")
 %load_ext vmmsim
 %vmm start
 %vmm fold"""
@@ -197,7 +198,7 @@ class Notebook:
         self.text(PROGRAM)
         self.file(self.directory / f"{self.name}.cu")
         self.bash(self.compile(self.name))
-        run = f'python3 -B -m scripts.run_lessons --programs "$programs" {self.number}'
+        run = f'.venv/bin/python3 -B -m scripts.run_lessons --programs "$programs" {self.number}'
         self.bash("programs=$PWD", f"cd ../{HERE}", run)
 
     def labs(self):

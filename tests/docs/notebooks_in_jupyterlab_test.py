@@ -15,10 +15,10 @@ import urllib.request
 import nbformat
 import pytest
 
-from scripts.run_lessons import lessons
+from scripts.lessons import lessons
 from tests.docs.notebooks_test import check_executed, place_of
 from tests.machines import wait_for
-from vmmsim.tests.browser import BrowserTest, skip
+from vmmsim.testing.browser import BrowserTest, skip
 
 try:
     import jupyterlab  # noqa: F401

@@ -21,12 +21,12 @@ import pytest
 
 from docs.tools import notebooks
 from docs.tools.notebooks import IMPORT, cells_by_hand
-from scripts.run_lessons import lessons, on_simulator, program_config
+from scripts.lessons import lessons, on_simulator, program_config
 from scripts.transcript import expectations, pair
 from tests.machines import ROOT, copy_checkout, expect, need_index, run
 from tests.run_program import changed, fail
 from vmmsim.built import BUILT
-from vmmsim.tests.browser import skip
+from vmmsim.testing.browser import skip
 
 try:
     import nbformat
@@ -221,7 +221,7 @@ def test_without_a_project_the_first_cell_says_what_to_do(made, tmp_path, monkey
 
 # --- Execution
 
-PACKAGES = ROOT / "scripts" / "requirements-notebooks.txt"
+PACKAGES = ROOT / "vmmsim" / "requirements-notebooks.txt"
 PACKAGES_OF_LABS = ROOT / "labs/requirements.txt"
 
 
@@ -235,11 +235,10 @@ def test_environment():
     place = environment()
     if not (place / ".venv").exists():
         need_index()
-    shutil.rmtree(place / "scripts", ignore_errors=True)
-    shutil.copytree(ROOT / "scripts", place / "scripts")
-    (place / "labs").mkdir(exist_ok=True)
-    shutil.copy(PACKAGES_OF_LABS, place / "labs")
     files = [file.relative_to(ROOT) for file in (PACKAGES, PACKAGES_OF_LABS)]
+    for name in *files, "scripts/setup.sh", "vmmsim/setup.sh":
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, place / name)
     # What is imported is compiled then: of what is installed that is little.
     steps = 'export PIP_NO_COMPILE=1; source scripts/setup.sh; check_machine; check_venv; get_packages venv; fetch "$@"'
     made = run(place, "bash", "-euc", steps, "set-up", *files)
@@ -265,7 +264,7 @@ def set_up_checkout(build):
         checkout = copy_checkout(pathlib.Path(scratch) / "check out")
         (checkout / ".venv").symlink_to(environment() / ".venv")
         (checkout / "build").mkdir()
-        for name in "bin", "simulator":
+        for name in "bin", "vmmsim":
             (checkout / "build" / name).symlink_to(build / name)
         found = re.findall(r"^CMAKE_CUDA_COMPILER:.*$", (build / "CMakeCache.txt").read_text(), re.M)
         about = [f"CMAKE_HOME_DIRECTORY:INTERNAL={checkout}", *found]

@@ -12,7 +12,8 @@ import pytest
 
 from docs.tools.fill_pages import listings
 from vmmsim.built import BUILT
-from vmmsim.tests.browser import BrowserTest, PlaywrightError
+from vmmsim.testing.browser import BrowserTest, PlaywrightError, ViewTest
+from vmmsim.trace import Recording
 
 BOOK, SOURCE = pathlib.Path(BUILT["build"]) / "book", pathlib.Path(__file__).resolve().parents[2]
 PAGES = [*sorted(path for path in BOOK.glob("*/**/*.html") if "_static" not in path.parts), BOOK / "search.html"]
@@ -228,3 +229,37 @@ class TestBook(BrowserTest):
         self.page.locator("pre[tabindex]").first.focus()
         self.page.keyboard.press("ArrowRight")
         self.page.wait_for_function("document.activeElement.scrollLeft > 0")
+
+
+class TestRecording(ViewTest):
+    def test_a_fault_of_a_real_program_is_seen(self):
+        """Nothing hides it, nothing is cut without a sign of that, and what is left out has its colour."""
+        recorded = SOURCE / "docs" / "recordings" / "generate.jsonl.gz"
+        file, _ = self.page_of(Recording.read(recorded), "generate")
+        self.at("", file, width=1280)
+        assert self.page.locator(".vmm-number").inner_text() == "step 2867 of 2868 at 1.0125 s, 148 ms after 2866"
+        assert self.button("✖ errors (2)").is_visible(), "a refusal that is answered counts as an error"
+        assert self.page.locator(".vmm-ran").inner_text().strip().startswith("query, *new = into(state)")
+        functions = self.page.locator(".vmm-callers li b").all_inner_texts()
+        assert (functions[1], functions[-1]) == ("cublasLtMatmul", "generate.py")
+        rest = self.page.locator(".vmm-scroll rect:has(+ text:text('15 more'))")
+        assert rest.get_attribute("class") == "vmm-box vmm-gpu0"
+        cut = "(all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+        for width in 1280, 390:
+            self.page.set_viewport_size({"width": width, "height": 900})
+            wide = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
+            assert self.page.evaluate(wide) == 0, "the page scrolls sideways"
+            self.page.locator(".vmm-over").hover(position={"x": 90, "y": 20})
+            for over in ".vmm-cursor", ".vmm-pointed":
+                assert self.covered_by(over, ".vmm-axis i") == []
+            assert self.covered_by(".vmm-timeline .vmm-tip", ".vmm-lane", ".vmm-axis", ".vmm-tools button") == []
+            self.page.locator(".vmm-scroll [data-about]").first.hover(position={"x": 9, "y": 2})
+            assert self.covered_by(".vmm-sight .vmm-tip", ".vmm-caption") == []
+            assert self.page.locator("[role=option]").evaluate_all(cut) == [], f"{width} pixels"
+            rects = (rest.evaluate(f"(it) => {it}.getBoundingClientRect().toJSON()") for it in ("it", "it.nextSibling"))
+            box, words = rects
+            assert box["x"] < words["x"] and words["x"] + words["width"] < box["x"] + box["width"], f"{width} pixels"
+            names = self.page.locator(".vmm-launched .vmm-brief span:nth-child(2)")
+            assert "mentwise_kernel<FillFunctor<Half>>" in names.all_inner_texts()
+            assert names.evaluate_all(cut) == [], f"{width} pixels: the end of a kernel's name is cut"
+            assert self.page.locator(".vmm-source").bounding_box()["height"] > 70

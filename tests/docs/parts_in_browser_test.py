@@ -14,8 +14,8 @@ import sys
 from PIL import Image, ImageChops, ImageStat
 
 from docs.tools import draw_view
-from vmmsim.tests import sample
-from vmmsim.tests.browser import BrowserTest, skip
+from vmmsim.testing import sample
+from vmmsim.testing.browser import BrowserTest, skip
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SAMPLE = pathlib.Path(__file__).resolve().parent / "sample"
@@ -61,7 +61,7 @@ def test_the_readmes_pictures_of_the_view_are_todays(tmp_path):
     draw_view.draw(tmp_path)
     for name in ("view.png", "view_dark.png"):
         drawn, kept = (Image.open(place / name) for place in (tmp_path, SOURCE / "docs/pictures"))
-        again = f"{name} is old: python3 -m docs.tools.draw_view"
+        again = f"{name} is old: .venv/bin/python3 -m docs.tools.draw_view"
         assert drawn.text["Description"] == kept.text["Description"], again
         assert drawn.size == kept.size, again
         from_afar = [each.convert("RGB").resize((58, 38)) for each in (drawn, kept)]

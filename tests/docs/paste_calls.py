@@ -37,7 +37,7 @@ def need(*packages):
         for package in packages:
             importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError as missing:
-        print(f"SKIP: this Python has no {missing.name}; ./test.sh --all fetches it (tests/requirements-python.txt)")
+        print(f"SKIP: this Python has no {missing.name}; ./test.sh --all fetches it (vmmsim/requirements-python.txt)")
         sys.exit(77)
 
 

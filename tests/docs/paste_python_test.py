@@ -149,7 +149,7 @@ def run_newest(vmmsim):
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "-r", newest], check=True)
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         command = [python, "-B", "-m", "tests.docs.paste_python_test", vmmsim]
-        its_runtime = [vmmsim, "--gpus", "2", python, "-B", "-m", "vmmsim.tests.python_programs", "runtime"]
+        its_runtime = [vmmsim, "--gpus", "2", python, "-B", "-m", "vmmsim.testing.python_programs", "runtime"]
         for each in command, its_runtime:
             status = subprocess.run(each, cwd=ROOT, env=environment).returncode
             if status:

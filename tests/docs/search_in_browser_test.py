@@ -10,7 +10,7 @@ import threading
 from bs4 import BeautifulSoup
 
 from vmmsim.built import BUILT
-from vmmsim.tests.browser import BrowserTest
+from vmmsim.testing.browser import BrowserTest
 
 BOOK = pathlib.Path(BUILT["build"]) / "book"
 INDEX, SEARCH = BOOK / "docs" / "index.html", BOOK / "search.html"

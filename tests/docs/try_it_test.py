@@ -8,7 +8,7 @@ import pathlib
 import shutil
 
 from vmmsim.built import BUILT
-from vmmsim.tests.browser import COPIED, NOTHING_COPIED, SETTLED, BrowserTest, skip
+from vmmsim.testing.browser import COPIED, NOTHING_COPIED, SETTLED, BrowserTest, skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFORMANCE = ROOT / "vmmsim" / "tests" / "conformance"

@@ -23,10 +23,11 @@ from labs.judge.arguments import arguments
 from labs.judge.check import ENDED
 from labs.judge.files import predicted
 from labs.judge.grade import NOT_JUDGED, told_by
-from labs.judge.program import BUILD, ROOT, cached
+from labs.judge.program import ROOT, cached
 from labs.judge.verdict import all_labs
+from tests.machines import copy_vmmsim
 from vmmsim.processes import descendants, living
-from vmmsim.tests.sample import data_of
+from vmmsim.testing.sample import data_of
 
 LAB = all_labs()[0]
 NAME, TITLES = LAB.name, LAB.titles()
@@ -67,13 +68,12 @@ def checkout():
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="labs test "))  # a path with spaces, for all that follows
     scratch.chmod(0o755)
     its = scratch / "check out"
-    parts = "lab.sh scripts common CMakeLists.txt vmmsim/trace vmmsim/view labs/__init__.py labs/lab.h labs/judge"
+    parts = "lab.sh scripts common CMakeLists.txt labs/__init__.py labs/lab.h labs/judge"
     files = [ROOT / part for part in [*parts.split(), "labs/class", "labs/requirements.txt"]]
     files += [LAB.path, LAB.starter, LAB.solution, LAB.others]
-    for file in (*files, *(ROOT / "vmmsim").glob("*.py")):
+    for file in files:
         copy(file, its / file.relative_to(ROOT))
-    for file in (BUILD / "bin/vmmsim", *(BUILD / "simulator").glob("lib*"), BUILD / "simulator/machines"):
-        copy(file, its / "build" / file.relative_to(BUILD))
+    copy_vmmsim(its)
     (its / "build/CMakeCache.txt").write_text(
         f"CMAKE_HOME_DIRECTORY:INTERNAL={its}\nCMAKE_CUDA_COMPILER:FILEPATH={cached('CMAKE_CUDA_COMPILER')}\n"
     )

@@ -15,7 +15,7 @@ import textwrap
 
 import pytest
 
-from scripts.run_lessons import program_config, source_of
+from scripts.lessons import program_config, source_of
 from tests.lessons_test import SOURCES, name_of
 from vmmsim.built import BUILT
 

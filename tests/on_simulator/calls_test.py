@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT-0
 """What lessons ask of the driver, and what it answers, is the same on GPUs and on the simulator.
 
-`python3 -B -m tests.on_simulator.calls_test --write RECORDING LESSON` makes LESSON/recorded_calls.jsonl of what
-libvmm_recorder.so recorded on GPUs.
+`.venv/bin/python3 -B -m tests.on_simulator.calls_test --write RECORDING LESSON` makes LESSON/recorded_calls.jsonl of
+what libvmm_recorder.so recorded on GPUs.
 
 Compared are the calls that the recorder records, one after another in each process: arguments, answers, outputs,
 changes and whose context was current. A handle is named by how many were made after it, an address by its reservation
@@ -20,10 +20,10 @@ import sys
 
 import pytest
 
-from scripts.run_lessons import short_args
+from scripts.lessons import short_args
 from tests.run_program import QUIET
 from vmmsim.built import BUILT
-from vmmsim.tests.recorded_names import recorded_names
+from vmmsim.testing.recorded_names import recorded_names
 from vmmsim.trace import OF_MODULES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -19,7 +19,7 @@ import time
 
 import pytest
 
-from scripts.run_lessons import program_config, short_args
+from scripts.lessons import program_config, short_args
 from tests.lessons_test import SOURCES, name_of
 from tests.run_program import as_wanted
 from vmmsim.built import BUILT

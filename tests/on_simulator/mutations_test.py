@@ -15,7 +15,7 @@ import subprocess
 
 import pytest
 
-from scripts.run_lessons import program_config, short_args
+from scripts.lessons import program_config, short_args
 from tests import changes
 from tests.lessons_test import SOURCES, name_of
 from tests.run_program import changed, difference

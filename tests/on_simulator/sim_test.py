@@ -10,7 +10,8 @@ from csv import DictReader
 
 import pytest
 
-from scripts.run_lessons import classify, program_config, short_args
+from scripts.lessons import program_config, short_args
+from scripts.run_lessons import classify
 from tests.lessons_test import SOURCES, start
 from tests.run_program import QUIET, as_wanted, measures
 from vmmsim.built import BUILT

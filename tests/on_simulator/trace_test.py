@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 
-from scripts.run_lessons import short_args
+from scripts.lessons import short_args
 from tests.lessons_test import SOURCES
 from vmmsim.built import BUILT
 from vmmsim.trace import SUCCESS, Machine

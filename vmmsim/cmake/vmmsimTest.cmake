@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT-0
-# What a project that tests with vmmsim may use, by find_package(vmmsim) or add_subdirectory: the target
-# vmmsim::vmmsim, whose property VMMSIM_MACHINES has the names for --machine, and these functions.
+# What a project that tests with vmmsim may use, by find_package(vmmsim): the target vmmsim::vmmsim, whose property
+# VMMSIM_MACHINES has the names for --machine, and these functions.
 include_guard(GLOBAL)
 
 # vmmsim_test(NAME name [OPTIONS options of vmmsim...] COMMAND program [its arguments...]): add_test(), on simulated
@@ -39,14 +39,3 @@ function(vmmsim_write_built)
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/vmmsim_built.json CONTENT "{\n${lines}\n}\n")
 endfunction()
 cmake_language(DEFER DIRECTORY ${CMAKE_SOURCE_DIR} CALL vmmsim_write_built)
-
-# Of the target vmmsim or vmmsim::vmmsim, and the directory with the files of machines.
-function(vmmsim_set_machines target directory)
-  file(GLOB files CONFIGURE_DEPENDS ${directory}/*.conf)
-  set(machines)
-  foreach(file IN LISTS files)
-    cmake_path(GET file STEM machine)
-    list(APPEND machines ${machine})
-  endforeach()
-  set_property(TARGET ${target} PROPERTY VMMSIM_MACHINES ${machines})
-endfunction()

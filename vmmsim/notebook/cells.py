@@ -22,7 +22,7 @@ import threading
 from IPython.core.error import UsageError
 
 from vmmsim.hardware import count_gpus
-from vmmsim.tool import PACKAGE, Failed, Tool, parts
+from vmmsim.tool import Failed, Tool
 
 ATTRIBUTE = "_vmmsim_cells"  # of the shell
 STAYS = re.compile(r"\A\s*%%|^%((re|un)?load_ext vmmsim|vmm start)\b", re.MULTILINE)
@@ -157,7 +157,9 @@ class Process:
         self.trace = os.memfd_create("vmmsim-notebook")
         trace = f"/proc/{os.getpid()}/fd/{self.trace}"
         environment = os.environ.copy()
-        command = [python(), "-B", str(PACKAGE / "notebook" / "process.py"), str(theirs.fileno()), trace]
+        # A checkout's set-up names its own, which has what draws; a kernel's need not.
+        python = os.environ.get("VMMSIM_PYTHON") or sys.executable
+        command = [python, "-B", "-m", "vmmsim.notebook.process", str(theirs.fileno()), trace]
         if machine.real:
             environment |= {"CUDA_INJECTION64_PATH": str(Tool().recorder), "VMM_RECORD": trace}
         else:
@@ -246,12 +248,6 @@ class Process:
             self.process.wait()
         self.process.stdout.close()
         os.close(self.trace)
-
-
-def python():
-    """That of a checkout's set-up, if there is one: it has what draws, and a kernel's own need not."""
-    its = PACKAGE.parent / ".venv" / "bin" / "python3"
-    return str(its) if parts() != PACKAGE and its.exists() else sys.executable
 
 
 def error_of(name, value, traceback):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """The process in which a notebook's cells run. vmmsim or the recorder traces it, and cells.py has started it.
 
-A file of its own, since the Python that it is started with may not know vmmsim. It is asked
+It is asked
 
     {"cell": text, "count": its number}
     {"complete": text, "at": the cursor's place}, {"inspect": text, "at": the cursor's place}
@@ -19,25 +19,21 @@ import contextlib
 import io
 import json
 import os
-import pathlib
 import queue
 import signal
 import socket
 import sys
 import threading
 
-sys.path[0] = ""  # what stands beside the notebook can be imported
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2]))
+from IPython.core.completer import provisionalcompleter, rectify_completions
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.tokenutil import token_at_cursor
+from traitlets import Type
 
-from IPython.core.completer import provisionalcompleter, rectify_completions  # noqa: E402
-from IPython.core.displayhook import DisplayHook  # noqa: E402
-from IPython.core.displaypub import DisplayPublisher  # noqa: E402
-from IPython.core.interactiveshell import InteractiveShell  # noqa: E402
-from IPython.utils.tokenutil import token_at_cursor  # noqa: E402
-from traitlets import Type  # noqa: E402
-
-from vmmsim.notebook.folding import folded  # noqa: E402
-from vmmsim.notebook.live import Live  # noqa: E402
+from vmmsim.notebook.folding import folded
+from vmmsim.notebook.live import Live
 
 
 class Channel:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT-0
-"""Where the tool's parts are: in the package, if it was installed; in build, if this is a checkout."""
+"""Where the tool's parts are, once it is installed."""
 
 import dataclasses
 import pathlib
@@ -11,11 +11,6 @@ class Failed(Exception):
     """What is wrong, and what to do about it."""
 
 
-def parts():
-    """The directory with bin/vmmsim, simulator/ and recorder/."""
-    return PACKAGE if (PACKAGE / "bin").is_dir() else PACKAGE.parent / "build"
-
-
 @dataclasses.dataclass
 class Tool:
     """What a program is watched with. A checkout that builds on demand has one of its own."""
@@ -23,8 +18,8 @@ class Tool:
     name: str = "vmmsim view"
     example: str = ""
     pages: str = str(PACKAGE / "docs" / "view.md")
-    launcher: pathlib.Path = dataclasses.field(default_factory=lambda: parts() / "bin" / "vmmsim")
-    recorder: pathlib.Path = dataclasses.field(default_factory=lambda: parts() / "recorder" / "libvmm_recorder.so")
+    launcher: pathlib.Path = PACKAGE / "bin" / "vmmsim"
+    recorder: pathlib.Path = PACKAGE / "recorder" / "libvmm_recorder.so"
     machines: pathlib.Path = PACKAGE / "simulator" / "machines"
 
     def will_build(self, word):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT-0
 """How fast kernels are interpreted, kept for each release, and one against another.
 
-    python3 -m vmmsim.tests.benchmark run build/vmmsim/tests/benchmark FILE   runs it four times, and writes FILE
-    python3 -m vmmsim.tests.benchmark compare OLD NEW                         how the best times differ
+    python3 -m tests.benchmark run build/tests/benchmark FILE   runs it four times, and writes FILE
+    python3 -m tests.benchmark compare OLD NEW                         how the best times differ
 
-vmmsim/tests/benchmarks has a file for each release. Times of two processors, or of a busy machine, tell nothing about
+tests/benchmarks has a file for each release. Times of two processors, or of a busy machine, tell nothing about
 each other: make OLD anew from the older release, beside NEW. Exit status of compare: 1 if a kernel takes a quarter
 longer, or gives another result.
 """

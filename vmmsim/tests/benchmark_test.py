@@ -5,8 +5,8 @@ import copy
 import re
 import subprocess
 
+from tests.benchmark import compared, parsed, printed
 from vmmsim.built import BUILT
-from vmmsim.tests.benchmark import compared, parsed, printed
 
 PROGRAM = BUILT["benchmark"]
 

@@ -5,8 +5,8 @@ CUDART_STATIC CUDA NVCC..."""
 import os
 import subprocess
 
+from tests.built_programs import LIMIT, BuiltPrograms
 from vmmsim.built import BUILT
-from vmmsim.tests.built_programs import LIMIT, BuiltPrograms
 
 VMMSIM, NVCC = BUILT["vmmsim"], [BUILT["nvcc"]]
 CUDART, CUDART_STATIC, CUDA = (BUILT[name] for name in ("cudart", "cudart_static", "cuda_driver"))

@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from vmmsim.tests import sample
-from vmmsim.tests.sample import BASE, MIB, Writer, checked_steps, read
+from vmmsim.testing import sample
+from vmmsim.testing.sample import BASE, MIB, Writer, checked_steps, read
 from vmmsim.view.callers import Callers
 from vmmsim.view.engine import pictures
 from vmmsim.view.frames import notes, steps

@@ -27,7 +27,8 @@ def test_the_documented_commands_find_nothing(fuzzer, tmp_path):
     command = ["clang++", "-fsanitize=fuzzer,address,undefined", "empty.cc", "-o", "empty"]
     if not shutil.which("clang++") or subprocess.run(command, cwd=tmp_path, capture_output=True).returncode:
         pytest.skip("no clang++ with libFuzzer; install Debian's clang, or ./test.sh gets it")
-    (tmp_path / "vmmsim").symlink_to(ROOT)
+    for part in "simulator", "tests":
+        (tmp_path / part).symlink_to(ROOT / part)
     commands = documented.replace("parse", fuzzer).replace(LIMIT, A_WHILE)
     done = subprocess.run(["bash", "-ec", commands], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]

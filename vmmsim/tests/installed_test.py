@@ -20,7 +20,7 @@ import zipfile
 import pytest
 
 from vmmsim.built import BUILT
-from vmmsim.tests.sample import data_of
+from vmmsim.testing.sample import data_of
 
 HERE = pathlib.Path(__file__).resolve().parents[1]
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -55,7 +55,8 @@ class Place:
     def setup_class(cls):
         cls.scratch = tempfile.TemporaryDirectory(prefix="vmmsim installed ")
         cls.place = pathlib.Path(cls.scratch.name)
-        cls.clean = {name: text for name, text in os.environ.items() if not name.startswith(("CUDA", "CMAKE", "VMM"))}
+        ours = "CUDA", "CMAKE", "VMM", "PYTHONPATH"
+        cls.clean = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
         cls.clean |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
         (cls.place / "mine.cu").write_text(PROGRAM)
         cls.install()

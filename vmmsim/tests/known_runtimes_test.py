@@ -7,9 +7,9 @@ import re
 import subprocess
 
 import pytest
+from simulator.runtime import known_runtimes
 
 from vmmsim.built import BUILT
-from vmmsim.simulator.runtime import known_runtimes
 
 TABLE = known_runtimes.TABLE.read_text()
 

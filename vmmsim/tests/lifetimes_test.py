@@ -10,8 +10,8 @@ import sys
 import tempfile
 import time
 
+from tests.in_python import DRIVER
 from vmmsim.built import BUILT
-from vmmsim.tests.in_python import DRIVER
 from vmmsim.trace.model import Machine
 from vmmsim.trace.recording import Recording
 

@@ -18,7 +18,7 @@ import tempfile
 import pytest
 
 from vmmsim.built import BUILT
-from vmmsim.tests.browser import skip
+from vmmsim.testing.browser import skip
 
 try:
     import ipykernel  # noqa: F401
@@ -30,9 +30,9 @@ except ImportError as missing:
 
 from vmmsim.hardware import count_gpus
 from vmmsim.notebook.live import Live
-from vmmsim.tests.sample import MIB, Writer
+from vmmsim.testing.sample import MIB, Writer
+from vmmsim.tool import PACKAGE
 
-HERE = pathlib.Path(__file__).resolve().parents[1]
 LAUNCHER = pathlib.Path(BUILT["vmmsim"])
 SECONDS = 150  # for a cell, or to start, on a busy machine
 LOAD = "%load_ext vmmsim\n%vmm start --gpus 2"
@@ -74,9 +74,7 @@ class TestNotebook:
         cls.place = pathlib.Path(cls.scratch.name)
         # As an installation has it.
         cls.package = package = cls.place / "site packages" / "vmmsim"
-        ignored = shutil.ignore_patterns("__pycache__", "tests", "bin", "simulator", "recorder")
-        shutil.copytree(HERE, package, ignore=ignored)
-        shutil.copytree(HERE / "simulator" / "machines", package / "simulator" / "machines")
+        shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("bin", "recorder"))
         (package / "bin").symlink_to(LAUNCHER.parent)
         os.environ["PYTHONPATH"] = str(package.parent)
         for name in "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR":

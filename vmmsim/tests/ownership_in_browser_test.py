@@ -7,8 +7,8 @@ import re
 
 from playwright.sync_api import expect
 
-from vmmsim.tests.browser import ViewTest
-from vmmsim.tests.sample import BASE, MIB, Writer, torch_run
+from vmmsim.testing.browser import ViewTest
+from vmmsim.testing.sample import BASE, MIB, Writer, torch_run
 from vmmsim.view.compare import page_of_two
 from vmmsim.view.snapshot import Snapshot
 

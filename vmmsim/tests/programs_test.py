@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from vmmsim.tests.vmmsim_case import (
+from tests.vmmsim_case import (
     CLASS,
     COUNT,
     LIBRARIES,

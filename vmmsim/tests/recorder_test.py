@@ -18,7 +18,7 @@ import time
 import pytest
 
 from vmmsim.built import BUILT
-from vmmsim.tests.recorded_names import recorded_names
+from vmmsim.testing.recorded_names import recorded_names
 from vmmsim.trace import captures
 from vmmsim.trace.line import EXTRA, KEYS
 from vmmsim.trace.recording import Recording

@@ -13,8 +13,8 @@ import random
 
 import pytest
 
-from vmmsim.tests import sample
-from vmmsim.tests.sample import BASE, MIB, Writer
+from vmmsim.testing import sample
+from vmmsim.testing.sample import BASE, MIB, Writer
 from vmmsim.tool import Failed
 from vmmsim.trace.recording import Recording
 from vmmsim.view import snapshot

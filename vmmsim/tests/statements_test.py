@@ -5,7 +5,7 @@ import copy
 import random
 import re
 
-from vmmsim.tests.sample import BASE, MIB, Writer, held_in_each
+from vmmsim.testing.sample import BASE, MIB, Writer, held_in_each
 from vmmsim.view import records
 from vmmsim.view.compare import differences
 from vmmsim.view.durations import duration_text, of_gpus

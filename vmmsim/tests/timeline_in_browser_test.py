@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from vmmsim.tests import sample
-from vmmsim.tests.browser import ViewTest
-from vmmsim.tests.sample import MIB
+from vmmsim.testing import sample
+from vmmsim.testing.browser import ViewTest
+from vmmsim.testing.sample import MIB
 from vmmsim.view.compare import page_of_two
 
 CALLS = 40

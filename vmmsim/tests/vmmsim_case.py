@@ -11,8 +11,8 @@ import tempfile
 
 import pytest
 
+from tests.in_python import DRIVER
 from vmmsim.built import BUILT
-from vmmsim.tests.in_python import DRIVER
 
 CC, VMMSIM = BUILT["cxx"], pathlib.Path(BUILT["vmmsim"])
 LIBRARIES = VMMSIM.parent.parent / "simulator"

@@ -20,7 +20,7 @@ import time
 
 import pytest
 
-from vmmsim.tests.vmmsim_case import (
+from tests.vmmsim_case import (
     COUNT,
     LIBRARIES,
     LIMIT,

@@ -23,11 +23,10 @@ import time
 import pytest
 
 from vmmsim.built import BUILT
-from vmmsim.tests import sample
+from vmmsim.testing import sample
 from vmmsim.tool import Tool
 from vmmsim.view import watch
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 VMMSIM, CXX = pathlib.Path(BUILT["vmmsim"]), BUILT["cxx"]
 sys.dont_write_bytecode = True
 BEGIN = f"""#!{sys.executable}
@@ -44,7 +43,6 @@ reserve(2 << 20)
 TOOL = Tool(launcher=VMMSIM, recorder=pathlib.Path("/bin/sh"))
 VIEW = f"""
 import pathlib, sys
-sys.path[0] = {str(ROOT)!r}
 from vmmsim.tool import Tool
 from vmmsim.view import watch
 sys.exit(watch.main(sys.argv[1:], Tool(launcher=pathlib.Path({str(VMMSIM)!r}))))

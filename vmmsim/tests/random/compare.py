@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """How far two outputs of random_calls are alike, by kind and by call.
 
-    python3 -m vmmsim.tests.random.compare EXPECTED GOT [--calls] [--examples N] [--kind KIND...]
+    python3 -m tests.random.compare EXPECTED GOT [--calls] [--examples N] [--kind KIND...]
 
 A file may be packed (.xz). Lines are paired by the number of the call.
 """

@@ -9,9 +9,9 @@ import pathlib
 import subprocess
 
 import pytest
+from tests.random.compare import count, parse, report
 
 from vmmsim.built import BUILT
-from vmmsim.tests.random.compare import count, parse, report
 
 LEAST = 99.4  # of a hundred answers must be those of an H100
 
