@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: MIT-0
 // The memory of the simulated machine for a page, and the calls of virtual memory management: one after the other, each
 // a line, each answered in JSON with all that there is after it.
-#include "../simulator/memory/addresses.cc"
-#include "../simulator/memory/dma_buf.cc"
-#include "../simulator/memory/handles.cc"
-#include "../simulator/memory/ledger.cc"
-#include "../simulator/memory/lookup.cc"
-#include "../simulator/memory/mapping.cc"
-#include "../simulator/memory/multicast.cc"
-#include "../simulator/memory/open_mappings.cc"
-#include "../simulator/memory/ordinary.cc"
-#include "../simulator/memory/page_table.cc"
-#include "../simulator/memory/pool.cc"
-#include "../simulator/memory/process.cc"
-#include "../simulator/memory/records.cc"
-#include "../simulator/memory/registered.cc"
-#include "../trace/json.cc"
-#include "../trace/line.cc"
+#include "../simulator/memory/ledger.h"
+#include "../simulator/memory/page_table.h"
+#include "../simulator/memory/process.h"
+#include "../simulator/memory/records.h"
+#include "../simulator/memory/this_machine.h"
+#include "../trace/json.h"
 
 void* map_file(void* wished, uint64_t size, int file) {
   static void* const ledger = file == only_file ? std::calloc(1, size) : nullptr;  // the first that is mapped
