@@ -49,6 +49,7 @@ const char usage[] =
     "  --machine NAME       the machine: a name from below, or the path of a file like simulator/machines/h200x8.conf\n"
     "                       (default h200x8)\n"
     "  --memory SIZE        memory of a GPU, for instance 512MiB or 80GiB\n"
+    "  --print-gpus         print how many GPUs a node then has, and run nothing\n"
     "  --strict             an ordinary access to a multicast address is a fault, and not only told\n"
     "  --warn-at SIZE       warn when simulated memory takes more of this machine's than this (default: four fifths\n"
     "                       of what there is)\n"
@@ -218,6 +219,7 @@ char** read_options(char** words, const Values& options, const Flags& flags) {
 
 Arguments read_arguments(char** words) {
   Arguments all;
+  bool print_gpus = false;
   std::string machine = "h200x8", gpus, nodes, size, warn_at, slow_after, slow_import, late_kernels, unsupported, fail,
               log;
   const Values options = {{"--gpus", &gpus},
@@ -235,7 +237,8 @@ Arguments read_arguments(char** words) {
   const Flags flags = {{"--strict", &all.options.strict},
                        {"--explain", &all.options.explain},
                        {"--leaks", &all.options.leaks},
-                       {"--adversarial-timing", &all.options.adversarial_timing}};
+                       {"--adversarial-timing", &all.options.adversarial_timing},
+                       {"--print-gpus", &print_gpus}};
   words = read_options(words, options, flags);
   all.machine = read_machine(machine);
   if (!slow_after.empty()) all.options.slow_after = static_cast<int>(number(slow_after, 0, 1'000'000));
@@ -246,6 +249,10 @@ Arguments read_arguments(char** words) {
     bad_argument("--unsupported is fail or exit, not '" + unsupported + "'");
   if (!gpus.empty()) all.machine.gpus = number(gpus, 0, 64);
   if (!nodes.empty()) all.machine.nodes = number(nodes, 1, 16);
+  if (print_gpus) {
+    std::printf("%d\n", all.machine.gpus);
+    std::exit(0);
+  }
   try {
     if (!size.empty()) all.machine.memory = memory::read_size(size);
     if (!warn_at.empty()) all.warn_at = memory::read_bytes(warn_at);

@@ -206,13 +206,13 @@ def gpus_here():
 
 def simulated(given):
     """(how many GPUs, in words, the words of vmmsim before the program)"""
-    machine = given.machine or "h200x8"
-    file = machine if "/" in machine else given.tool.machines / f"{machine}.conf"
-    text = pathlib.Path(file).read_text(errors="replace")
-    number = int(given.gpus or (re.search(r"^\s*gpus\s*=\s*(\d+)", text, re.MULTILINE) or [0, 8])[1])
-    where = plural(number, "simulated GPU")
-    where += f" (machine {pathlib.Path(machine).stem})" if given.machine else ""
-    return number, where, [word for name in given.of_machine for word in (f"--{name}", getattr(given, name))]
+    words = [word for name in given.of_machine for word in (f"--{name}", getattr(given, name))]
+    told = subprocess.run([given.tool.launcher, *words, "--print-gpus"], capture_output=True, text=True)
+    if told.returncode:
+        raise Failed(told.stderr.strip())
+    where = plural(int(told.stdout), "simulated GPU")
+    where += f" (machine {pathlib.Path(given.machine).stem})" if given.machine else ""
+    return int(told.stdout), where, words
 
 
 def run(given, file):
