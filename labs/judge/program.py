@@ -13,7 +13,6 @@ import os
 import pathlib
 import re
 import resource
-import selectors
 import shutil
 import signal
 import subprocess
@@ -23,13 +22,15 @@ import time
 from labs.judge import sandbox
 from labs.judge.splice import OF_STARTER, SELECT, NotWhole, parts, spliced
 from labs.judge.splice import program as program_of
-from vmmsim.processes import descendants, end_all, end_session, look_at, reap, turns_of, waits
+from vmmsim.processes import descendants, end_all, look_at, reap, turns_of, waits
+from vmmsim.programs import NotStarted, Output, end_with_session, started
+from vmmsim.tool import PACKAGE
 from vmmsim.trace import source_places as places
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 BUILD = ROOT / os.environ.get("LABS_BUILD", "build")
-VMMSIM = BUILD / "bin" / "vmmsim"
+VMMSIM = PACKAGE / "bin" / "vmmsim"
 SECONDS = 20  # for one run; a lab takes less than one
 SLOW_IMPORT = 10  # seconds for which an exporter that neither ends nor waits is given time before the import
 OF_TRACE = 8  # the descriptor of the trace, in what is run
@@ -88,36 +89,9 @@ def shared_memory():
     return int(found[1]) << 10
 
 
-class Output:
-    """What a command writes, through pipes that only this process reads."""
-
-    def __init__(self, files):
-        self.files, self.selector = files, selectors.DefaultSelector()
-        self.written = {name: bytearray() for name in files}
-        for name, file in files.items():
-            os.set_blocking(file.fileno(), False)
-            self.selector.register(file, selectors.EVENT_READ, name)
-            with contextlib.suppress(OSError):  # no more than the user may have
-                fcntl.fcntl(file, fcntl.F_SETPIPE_SZ, 1 << 20)
-
-    def read(self):
-        """The name of one through which more has come than may, or ""."""
-        for key, _ in self.selector.select(0.02):
-            data = os.read(key.fd, 1 << 16)
-            self.written[key.data] += data
-            if not data:
-                self.selector.unregister(key.fd)
-        return next((name for name in self.files if len(self.written[name]) > MOST[name]), "")
-
-    def close(self):
-        """After the last writer has gone. What is still in the pipes is read first."""
-        while self.selector.select(0) and not self.read():
-            pass
-        for each in (self.selector, *self.files.values()):
-            each.close()
-
-    def text(self, name):
-        return self.written[name].decode(errors="replace")
+def too_much(output):
+    """The name of one through which more has come than may, or ""."""
+    return next((name for name, most in MOST.items() if len(output.written[name]) > most), "")
 
 
 def run(command, limit, cwd, environment, seen=None):
@@ -126,40 +100,36 @@ def run(command, limit, cwd, environment, seen=None):
     It sees the files `seen`, arguments of sandbox.inside, and those of the system, and no others; all if that is None.
     """
     prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes ours, and is found
-    read, trace = os.pipe()
+    read, trace = (open(end, "wb", 0) for end in os.pipe())
+    with contextlib.suppress(OSError):  # no more than the user may have
+        fcntl.fcntl(trace, fcntl.F_SETPIPE_SZ, 1 << 20)
     if seen:
-        sandbox.give(trace)  # to be opened by its name
-    # Who is asked to end meanwhile waits with that until it knows whom it has started, and so has to end.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+        sandbox.give(trace.fileno())  # to be opened by its name
     by = (seen or {}).get("by")
     trace_file = os.devnull if by else f"/proc/self/fd/{OF_TRACE}"
     command = [trace_file if word == "TRACE" else str(word) for word in command]
 
-    def begin():  # no thread is here
-        os.dup2(os.dup(trace), OF_TRACE)
+    def begin():
+        os.dup2(os.dup(trace.fileno()), OF_TRACE)
         be_bounded()
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-    try:
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
-        of_process = {"pass_fds": [OF_TRACE], "start_new_session": True, "preexec_fn": begin}
-        words = sandbox.inside(command, cwd=cwd, **seen) if seen else command
-        process = subprocess.Popen(words, cwd=cwd, env=environment, **pipes, **of_process)
-    except OSError as error:
-        os.close(read)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        return Ended(127, "", "", f"{command[0]} cannot be started: {error.strerror}", b"")
-    finally:
-        os.close(trace)
-    output = Output({"stdout": process.stdout, "stderr": process.stderr, "trace": open(read, "rb", 0)})
-    try:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        why = watch(process, output, limit)
-        pids = descendants(process.pid) if why in ("time", "still") else ()
-        waiting = {sandbox.number_inside(pid): waits(pid) for pid in pids}
-    finally:
-        end_with_all(process)
-        output.close()
+    words = sandbox.inside(command, cwd=cwd, **seen) if seen else command
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
+    of_process = {"cwd": cwd, "env": environment, "pass_fds": [OF_TRACE], "begin": begin, **pipes}
+    with read, trace:
+        try:
+            with started(words, end_with_all, **of_process) as process:
+                trace.close()
+                files = {"stdout": process.stdout, "stderr": process.stderr, "trace": read}
+                output = Output(**{name: file.fileno() for name, file in files.items()})
+                why = watch(process, output, limit)
+                pids = descendants(process.pid) if why in ("time", "still") else ()
+                waiting = {sandbox.number_inside(pid): waits(pid) for pid in pids}
+        except NotStarted as error:
+            return Ended(127, "", "", str(error), b"")
+        with process.stdout, process.stderr:
+            while output.read(0) and not too_much(output):
+                pass
     stderr = output.text("stderr")
     if seen and process.returncode and stderr.startswith("bwrap: "):
         raise CannotJudge(f"the sandbox could not be made: {stderr}")
@@ -174,8 +144,9 @@ def watch(process, output, limit):
     began = looked = stirred = time.monotonic()
     end, turns, shared = None, {}, shared_memory()  # of the process itself; of all threads
     while True:
-        if too_much := output.read():
-            return too_much
+        output.read(0.02)
+        if too_much(output):
+            return too_much(output)
         now = time.monotonic()
         has_ended = process.poll() is not None
         if has_ended and not reap():
@@ -202,11 +173,7 @@ def watch(process, output, limit):
 
 
 def end_with_all(process):
-    left = end_session(process.pid)
-    if not left:
-        process.wait()
-        left = end_all()
-    if left:
+    if left := end_with_session(process) or end_all():
         raise CannotJudge("\n".join(left))
 
 
@@ -306,8 +273,8 @@ class Program:
         options += ["--slow-import", min(SLOW_IMPORT, self.limit // 2)] if flags.get("slow_importer") else []
         options += ["--adversarial-timing"] if flags.get("adversarial_timing") or flags.get("slow_importer") else []
         seen = {
-            "by": sandbox.witness(cached("CMAKE_CXX_COMPILER") or "g++", BUILD),
-            "readable": [self.file, VMMSIM, BUILD / "simulator", (BUILD / "simulator/machines").resolve()],
+            "by": sandbox.witness(cached("CMAKE_CXX_COMPILER") or "g++", PACKAGE),
+            "readable": [self.file, VMMSIM, PACKAGE / "simulator"],
             "writable": [self.work],
         }
         seen["readable"] += [own] if own.exists() else []

@@ -20,7 +20,7 @@ import tempfile
 
 SYSTEM = "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/ld.so.cache"
 WITNESS = pathlib.Path(__file__).with_name("witness.cc")
-TRACED = "bin/vmmsim", "simulator/libcuda.so.?", "simulator/libcudart.so.*"  # of the build
+TRACED = "bin/vmmsim", "simulator/libcuda.so.?", "simulator/libcudart.so.*"  # of the package
 OF_LINE = "_ZN5trace4File5writeESt17basic_string_viewIcSt11char_traitsIcEE"  # trace::File::write
 CALL = re.compile(r"(cu|__cudaLaunch)(?!.*(ErrorName|ErrorString|GetExportTable|CreateChannelDesc)$)")  # has a line
 PAD, TRAP = {  # what each function begins with there, and a trap; what it leaves of that does nothing either
@@ -110,7 +110,7 @@ class Witness:
 
 
 @functools.cache
-def witness(compiler, build):
+def witness(compiler, package):
     """The Witness of what is built there; None where there is no sandbox, or where it may trace nothing."""
     if way() != "bubblewrap":
         return None
@@ -121,7 +121,7 @@ def witness(compiler, build):
     done = subprocess.run([compiler, "-O1", WITNESS, "-o", its.program], capture_output=True, text=True)
     if done.returncode:
         raise OSError(f"{WITNESS} is not built by {compiler}: {done.stderr}")
-    for file in (next(build.glob(name)) for name in TRACED):
+    for file in (next(package.glob(name)) for name in TRACED):
         its.files[file] = pathlib.Path(directory.name, file.name)
         calls = put_traps(file, its.files[file])
         its.writers.append(next((at for at, name in calls.items() if name == OF_LINE), 0))

@@ -18,7 +18,8 @@ import zlib
 
 from vmmsim import tool
 from vmmsim.hardware import ask_driver, count_gpus
-from vmmsim.processes import end_all, signal_name
+from vmmsim.processes import signal_name
+from vmmsim.programs import NotStarted, wait_for
 from vmmsim.tool import Failed
 from vmmsim.trace.recording import LONGEST_LINE, PART, Broken, Recording, finish, opened, parsed
 from vmmsim.view.compare import differences, name_of_file, page_of_two
@@ -229,7 +230,10 @@ def run(given, file):
         command = [str(given.tool.launcher), *words, "--trace", str(file), *command]
     with open(file, "wb"):
         pass  # also if the program never gets as far
-    status = wait_for(command, environment)
+    try:
+        status = wait_for(command, environment, say)
+    except NotStarted as error:
+        raise Failed(str(error)) from None
     program = os.path.basename(given.command[0])
     if status > 128 and status - 128 < 65:
         say(f"{program} was ended by {signal_name(status - 128)}")
@@ -238,41 +242,6 @@ def run(given, file):
     for sentence in finish(file, given.command, where, gpus, status):
         say(sentence)
     return status
-
-
-PASSED = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
-
-
-def wait_for(command, environment):
-    """The status of a command, as of a shell. Signals are passed on to it, and a second Ctrl-C ends it."""
-    old = signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED, signal.SIGCHLD})
-    process = None
-    try:
-        process = subprocess.Popen(
-            command, env=environment, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, old)
-        )
-        interrupted = False
-        while process.poll() is None:
-            got = signal.sigtimedwait({*PASSED, signal.SIGCHLD}, 0.2)
-            if not got or got.si_signo == signal.SIGCHLD:
-                continue
-            if got.si_code <= 0:  # what the terminal sends, it sends to both
-                process.send_signal(got.si_signo)
-            if got.si_signo == signal.SIGINT and interrupted:
-                return 128 + signal.SIGINT
-            if got.si_signo == signal.SIGINT:
-                interrupted = True
-                say("if the program goes on, Ctrl-C again ends it")
-        return process.returncode if process.returncode >= 0 else 128 - process.returncode
-    except OSError as error:
-        raise Failed(f"{command[0]} cannot be started: {error.strerror}") from None
-    finally:
-        if process and process.returncode is None:
-            for sentence in end_all():
-                say(sentence)
-        while signal.sigtimedwait({*PASSED, signal.SIGCHLD}, 0):
-            pass
-        signal.pthread_sigmask(signal.SIG_SETMASK, old)
 
 
 # --- What is written
