@@ -604,6 +604,10 @@ int run(const std::string& program, char** arguments, MemoryWatch watch) {
 int main(int, char** argv) {
   try {
     const Arguments arguments = read_arguments(argv + 1);
+    const std::string_view word = *arguments.program;  // by which the program of a distribution may be meant, too
+    if (word == "view" || word == "record")
+      end(2, "this is the launcher alone: python3 -m vmmsim " + std::string(word) + " ... in the checkout, or ./" +
+                 std::string(word) + " if you mean a program");
     const std::string program = find_program(*arguments.program);
     const fs::path libraries = simulator();
     set_libraries(libraries);

@@ -136,6 +136,9 @@ MISTAKE(refusals) {
   cuMemCreate(&handle, size, &of_no_gpu, 0);
   cuMemCreate(nullptr, size, &prop, 0);
   cuMemCreate(&handle, size_t(1) << 50, &prop, 0);
+  void* block;
+  cudaMallocAsync(&block, size_t(200) << 30, nullptr);
+  cudaDeviceEnablePeerAccess(0, 0);
   CUdeviceptr address = 0;
   cuMemAddressReserve(&address, size + 1, 0, 0, 0);
   cuMemAddressReserve(&address, size, 3 * MiB, 0, 0);
@@ -197,6 +200,37 @@ MISTAKE(leaks_of_one_line) {
   make_three();
   CUdeviceptr address;
   for (int i = 0; i < 2; ++i) must(cuMemAddressReserve(&address, 64 * MiB, 0, 0, 0));  // twice
+}
+
+MISTAKE(leaks_of_a_graph) {
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  void* memory;
+  must(cudaStreamCreate(&stream));
+  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  must(cudaMallocAsync(&memory, MiB, stream));  // a node
+  must(cudaFreeAsync(memory, stream));
+  must(cudaStreamEndCapture(stream, &graph));
+  must(cudaGraphInstantiate(&executable, graph, 0));
+  must(cudaGraphDestroy(graph));
+  must(cudaGraphLaunch(executable, stream));
+  must(cudaStreamSynchronize(stream));
+}
+// A pool's descriptor that this process inherits: it is a program that was executed.
+MISTAKE(leaks_of_an_heir) {
+  must(cudaFree(nullptr));
+  if (std::getenv("HEIR")) return;
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.handleTypes = cudaMemHandleTypePosixFileDescriptor;
+  cudaMemPool_t pool;
+  int fd;
+  must(cudaMemPoolCreate(&pool, &properties));
+  must(cudaMemPoolExportToShareableHandle(&fd, pool, cudaMemHandleTypePosixFileDescriptor, 0));
+  setenv("HEIR", "yes", 1);
+  execl("/proc/self/exe", "explain", "leaks_of_an_heir", nullptr);
 }
 
 MISTAKE(no_leaks) {

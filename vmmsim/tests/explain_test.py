@@ -158,6 +158,9 @@ REFUSALS = [
     f"cuMemCreate(size = 2097152, {PROP % 99}, flags = 0x0) answers CUDA_ERROR_INVALID_DEVICE: there is no GPU 99",
     f"cuMemCreate(handle = null, ...){INVALID}handle is null",
     "cuMemCreate(...) answers CUDA_ERROR_OUT_OF_MEMORY: GPU 0 has ... left for all processes, and 1024 TiB are wanted",
+    "cudaMallocAsync(...) answers cudaErrorMemoryAllocation: GPU 0 has ... left for all processes, and 200 GiB are wanted",
+    "cudaDeviceEnablePeerAccess(...) answers cudaErrorPeerAccessUnsupported: device and peer are the same GPU, which "
+    "reaches its own memory without this call",
     f"cuMemAddressReserve(size = 2097153, alignment = 0, addr = 0x0, flags = 0x0){INVALID}size is 2097153 bytes: make "
     "it a multiple of 2 MiB",
     f"cuMemAddressReserve(...){INVALID}alignment is 3 MiB: make it a power of two",
@@ -221,6 +224,15 @@ LEAKS = {
         f"leak: 2 reservations, each of 64 MiB, made by cuMemAddressReserve at {line_of('// twice')} "
         "(cuMemAddressFree)",
         "5 leaks, 8 MiB of GPU 0, 2 reservations of 128 MiB",
+    ],
+    "leaks_of_a_graph": [
+        f"leak: allocation of 1 MiB of GPU 0, made by cudaMallocAsync at {line_of('// a node')}, a graph's own "
+        "(cuGraphDestroy, cuGraphExecDestroy)",
+        "1 leak, 1 MiB of GPU 0 by cudaMallocAsync",
+    ],
+    "leaks_of_an_heir": [
+        "leak: descriptor of a memory pool, received or inherited (close)",
+        "1 leak, 1 descriptor",
     ],
     "no_leaks": [],
 }

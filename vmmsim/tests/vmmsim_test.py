@@ -46,6 +46,7 @@ class TestVmmsim(VmmsimCase):
     def test_bad_arguments_are_refused(self):
         for words in (
             [],
+            ["view", "a.out"],
             ["--gpus"],
             ["--gpus", "65"],
             ["--gpus", "-1"],

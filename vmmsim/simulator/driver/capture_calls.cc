@@ -71,7 +71,8 @@ CUgraph take_graph(CUstream stream_handle, bool is_wanted) {
   if (capture->own) forget(capture->graph);
   unwanted = std::move(capture->own);
   require(is_threads, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
-          "the capture began in another thread: end it there, or begin it with CU_STREAM_CAPTURE_MODE_RELAXED");
+          "the capture began in another thread, and is over now without a graph: end the next one where it begins, or "
+          "begin it with CU_STREAM_CAPTURE_MODE_RELAXED");
   require_valid(*capture);
   if (has_joined) return nullptr;
   refuse(

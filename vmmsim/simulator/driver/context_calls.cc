@@ -148,8 +148,10 @@ void set_peer(CUcontext peer, bool enable) {
   checked(peer);
   require(enable || own->device != peer->device, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
           "device and peer are the same GPU");
-  require(own->device != peer->device && memory::machine().reaches(own->device, peer->device),
-          CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
+  require(own->device != peer->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+          "device and peer are the same GPU, which reaches its own memory without this call");
+  require(memory::machine().reaches(own->device, peer->device), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+          "these GPUs do not reach each other; ask cuDeviceCanAccessPeer first");
   const MutexLock held(state().lock);
   const bool is_enabled = state().peers.contains({own, peer});
   require(!enable || !is_enabled, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "it has been enabled before");

@@ -14,6 +14,7 @@
 #include "../mutex.h"
 #include "callers.h"
 #include "driver.h"
+#include "graph_memory.h"
 
 namespace driver {
 namespace {
@@ -74,20 +75,24 @@ struct Sum {
 
 std::string name_of_call(const memory::Maker& maker) { return maker.call.substr(0, maker.call.find(" #")); }
 
-// What leaks at one place is one line: of one kind, memory of one owner, made by one call.
-using Row = std::tuple<Leak::Kind, std::string, std::string, std::string>;
+// What leaks at one place is one line: of one kind, memory of one owner, made by one call, and whether it is memory that
+// a graph allocates and frees, which lasts as long as the graph.
+using Row = std::tuple<Leak::Kind, std::string, std::string, std::string, bool>;
 
 std::string line_of(const Row& row, const Sum& sum) {
-  const auto& [kind, place, call, owner] = row;
+  const auto& [kind, place, call, owner, is_of_graph] = row;
   const auto [singular, plural, given_back] = terms_of(kind);
   std::string line =
       sum.count == 1 ? singular : counted(sum.count, singular, plural) + (sum.size ? ", each" : ", together");
-  line += " of " + size_text(sum.size ? sum.size : sum.all) + (owner.empty() ? "" : " of " + owner);
-  line += call.empty() ? ", received" : ", made by " + call;
+  const bool is_of_pool = kind == Leak::descriptor && !sum.all;
+  line += is_of_pool ? " of a memory pool" : " of " + size_text(sum.size ? sum.size : sum.all);
+  if (!owner.empty()) line += " of " + owner;
+  line += call.empty() ? ", received or inherited" : ", made by " + call;
   if (!place.empty()) line += " " + place;
   if (kind == Leak::handle && sum.more > sum.count) line += ", with " + std::to_string(sum.more) + " references";
   const bool is_bound = kind == Leak::multicast_object && sum.more;
   if (is_bound) line += ", with " + counted(sum.more, "binding", "bindings");
+  if (is_of_graph) return line + ", a graph's own (cuGraphDestroy, cuGraphExecDestroy)";
   return line + " (" + (is_bound ? "cuMulticastUnbind, " : "") + given_back + ")";
 }
 
@@ -126,8 +131,10 @@ void log_leaks() {
   if (leaks.all.empty()) return;
   const std::vector<std::string> places = places_of(leaks.all);
   std::map<Row, Sum> rows;
-  for (const Leak& leak : leaks.all)
-    rows[{leak.kind, places[number_of(leak.made_by)], name_of_call(leak.made_by), leak.owner}].add(leak);
+  for (const Leak& leak : leaks.all) {
+    const bool is_of_graph = leak.kind == Leak::allocation && awaits_launch(leak.address);
+    rows[{leak.kind, places[number_of(leak.made_by)], name_of_call(leak.made_by), leak.owner, is_of_graph}].add(leak);
+  }
   for (const auto& [row, sum] : rows) log("leak: " + line_of(row, sum));
   log(line_of_all(leaks));
 }

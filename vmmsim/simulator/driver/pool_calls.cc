@@ -91,7 +91,7 @@ CUmemoryPool create_pool(const CUmemPoolProps& properties) {
           "says: make handleTypes 0");
   require(properties.maxSize >> 47 == 0, CUDA_ERROR_OUT_OF_MEMORY, "no process has maxSize bytes of addresses");
   const MutexLock held(state().lock);
-  return add_pool(make_pool(place, unsigned(properties.handleTypes)));
+  return add_pool(make_pool(place, unsigned(properties.handleTypes), properties.maxSize));
 }
 
 void destroy_pool(CUmemoryPool pool) {

@@ -42,15 +42,16 @@ PoolPlace checked_place(const CUmemLocation& location, CUmemAllocationType type)
   }
 }
 
-std::shared_ptr<CUmemPoolHandle_st> make_pool(const PoolPlace& place, unsigned handle_types) {
+std::shared_ptr<CUmemPoolHandle_st> make_pool(const PoolPlace& place, unsigned handle_types, uint64_t most) {
   const auto [type, location, id] = place;
-  if (place == on_gpu(id)) return std::make_shared<CUmemPoolHandle_st>(place, id, handle_types);
+  if (place == on_gpu(id)) return std::make_shared<CUmemPoolHandle_st>(place, id, handle_types, most);
   constexpr unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
   const bool is_on_node = type == CU_MEM_ALLOCATION_TYPE_PINNED && location == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   require(!(handle_types & ~(is_on_node ? known : 0)),
           "handleTypes: other processes import pools of GPUs and of NUMA nodes only");
   return std::make_shared<CUmemPoolHandle_st>(
-      place, type == CU_MEM_ALLOCATION_TYPE_MANAGED ? memory::Pool::OnHost::managed : memory::Pool::OnHost::pinned);
+      place, type == CU_MEM_ALLOCATION_TYPE_MANAGED ? memory::Pool::OnHost::managed : memory::Pool::OnHost::pinned,
+      most);
 }
 
 // What was freed in a stream is everybody's once the host has waited for it; or, if the pool is opportunistic, at once

@@ -46,7 +46,7 @@ inline PoolPlace on_gpu(CUdevice device) {
   return {CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE, device};
 }
 PoolPlace checked_place(const CUmemLocation&, CUmemAllocationType);  // throws Refused
-std::shared_ptr<CUmemPoolHandle_st> make_pool(const PoolPlace&, unsigned handle_types = 0);
+std::shared_ptr<CUmemPoolHandle_st> make_pool(const PoolPlace&, unsigned handle_types = 0, uint64_t most = 0);
 void give_back(const memory::Range&) REQUIRES(state().lock);  // what was taken from its owner
 memory::Pool::MayHave settled_in(const CUmemPoolHandle_st&) REQUIRES(state().lock);
 void give_back_pools() EXCLUDES(state().lock);  // what pools hold beyond their thresholds: at each synchronisation

@@ -176,6 +176,11 @@ std::shared_ptr<AllocationHandle> named(Handle handle) {
   return found->second;
 }
 
+void refuse_for_lack(int owner, uint64_t wanted) {
+  refuse(CUDA_ERROR_OUT_OF_MEMORY, owner_name(owner) + " has " + size_text(ledger().gpu[owner].free * page_size) +
+                                       " left for all processes, and " + size_text(wanted) + " are wanted");
+}
+
 uint32_t take_memory(int owner, uint64_t size) {
   const LedgerLock locked;
   const uint32_t number = new_record(Record::physical, "an allocation");
@@ -184,8 +189,7 @@ uint32_t take_memory(int owner, uint64_t size) {
     return number;
   }
   drop_record(number);
-  refuse(CUDA_ERROR_OUT_OF_MEMORY, owner_name(owner) + " has " + size_text(ledger().gpu[owner].free * page_size) +
-                                       " left for all processes, and " + size_text(size) + " are wanted");
+  refuse_for_lack(owner, size);
 }
 
 std::shared_ptr<AllocationHandle> add_handle(uint32_t record, bool imported) {

@@ -257,8 +257,12 @@ Leak leak_of(uint64_t base, const Allocation& allocation) REQUIRES(process_lock)
   if (allocation.kind == Range::registered)
     return {Leak::registration, allocation.size, "the host", allocation.made_by};
   const Mapping* const mapping = mapping_at(base);
-  return {Leak::allocation, allocation.size, owner_of_record(mapping ? mapping->record : invalid_index),
-          allocation.made_by};
+  return {Leak::allocation,
+          allocation.size,
+          owner_of_record(mapping ? mapping->record : invalid_index),
+          allocation.made_by,
+          0,
+          base};
 }
 
 // Descriptors that hold memory, also those that another process has sent.

@@ -227,7 +227,8 @@ struct Leak {
   uint64_t size;
   std::string owner;  // "GPU 0", "the host"; "": addresses and multicast objects are no memory
   Maker made_by;
-  unsigned more = 0;  // bindings of a multicast object, references of a handle
+  unsigned more = 0;     // bindings of a multicast object, references of a handle
+  uint64_t address = 0;  // of an allocation
 };
 struct Leaks {
   std::vector<Leak> all;

@@ -45,8 +45,9 @@ uint32_t find_unit(uint32_t pool, uint64_t offset) REQUIRES(process_lock) {
 }  // namespace
 
 // Addresses for twice the GPU's memory, as on the H200: blocks need neighbouring ones, and memory only where they are.
-void Pool::take_room() {
-  const uint64_t size = round_up(2 * machine().memory, unit);
+// Or for no more than the pool may take.
+void Pool::take_room(uint64_t most) {
+  const uint64_t size = round_up(std::min(most ? most : UINT64_MAX, 2 * machine().memory), unit);
   try {
     addresses_ = take_addresses(size + unit, on_host_.has_value());
   } catch (...) {
@@ -60,19 +61,19 @@ void Pool::take_room() {
   add_gap(first_, {size, nullptr, nullptr, 0});
 }
 
-Pool::Pool(CUdevice device, unsigned handle_types) : device_(device), record_(invalid_index) {
+Pool::Pool(CUdevice device, unsigned handle_types, uint64_t most) : device_(device), record_(invalid_index) {
   const auto guard = lock_process();
   const int gpu = gpu_of(device);
   constexpr unsigned known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC;
   if (handle_types & ~known) refuse("handleTypes has bits of other types than fd and fabric");
   require_handle_types(handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);  // fabric needs no channel yet
   if (handle_types) record_ = new_shared_pool(gpu, handle_types);
-  take_room();
+  take_room(most);
 }
 
-Pool::Pool(OnHost kind) : on_host_(kind), record_(invalid_index) {
+Pool::Pool(OnHost kind, uint64_t most) : on_host_(kind), record_(invalid_index) {
   const auto guard = lock_process();
-  take_room();
+  take_room(most);
 }
 
 Pool::Shared Pool::shared_by(intptr_t number) {
@@ -244,7 +245,13 @@ uint64_t Pool::allocate(uint64_t size, const void* stream, Owner owner, const Ma
     back(found->first, room);
   } catch (const Refused&) {  // what it keeps elsewhere may make room
     give_back(0);
-    back(found->first, room);
+    try {
+      back(found->first, room);
+    } catch (const Refused& refused) {  // for the last unit: of the block it tells more
+      if (refused.error != CUDA_ERROR_OUT_OF_MEMORY || on_host_) throw;
+      const LedgerLock locked;
+      refuse_for_lack(gpu_of(device_), room);
+    }
   }
   const uint64_t address = found->first;
   take_from_gap(found, address, room);

@@ -22,10 +22,11 @@ class Pool {
   using Reached = std::shared_ptr<const std::atomic<bool>>;  // whether a stream has got to where something was freed
   static constexpr uint64_t unit = 32 << 20;  // bytes: it takes and gives back memory in these, as on the H200
 
-  explicit Pool(CUdevice, unsigned handle_types = 0);
+  // `most`: how many bytes it may take, rounded up to units; 0: without a limit.
+  explicit Pool(CUdevice, unsigned handle_types = 0, uint64_t most = 0);
   enum class OnHost { pinned, managed };
-  explicit Pool(OnHost);  // without memory of a GPU: the same address on host and GPUs
-  struct Shared {         // a pool that some process shares: its line of the ledger
+  explicit Pool(OnHost, uint64_t most = 0);  // without memory of a GPU: the same address on host and GPUs
+  struct Shared {                            // a pool that some process shares: its line of the ledger
     uint32_t record;
   };
   static Shared shared_by(intptr_t fd);
@@ -64,7 +65,7 @@ class Pool {
   };
   using Gaps = std::map<uint64_t, Gap>;
 
-  void take_room() REQUIRES(process_lock);
+  void take_room(uint64_t most = 0) REQUIRES(process_lock);
   std::vector<unsigned char> rights() const;
   Gaps::iterator find(uint64_t size, const std::function<bool(const Gap&)>& fits);
   void take_from_gap(Gaps::iterator, uint64_t address, uint64_t size);

@@ -127,9 +127,10 @@ const Record& record_of(const AllocationHandle&);
 // Of a record that is held.
 std::shared_ptr<AllocationHandle> add_handle(uint32_t record, bool imported) REQUIRES(process_lock);
 void forget_if_unused(const std::shared_ptr<AllocationHandle>&) REQUIRES(process_lock);
-void require_fabric_ready();                                 // refuses while it is not ready
-void require_handle_types(unsigned requested);               // refuses what this machine does not have
-CUmemAllocationProp properties_of(const AllocationHandle&);  // as granted, and its usage
+void require_fabric_ready();                                    // refuses while it is not ready
+void require_handle_types(unsigned requested);                  // refuses what this machine does not have
+CUmemAllocationProp properties_of(const AllocationHandle&);     // as granted, and its usage
+[[noreturn]] void refuse_for_lack(int owner, uint64_t wanted);  // CUDA_ERROR_OUT_OF_MEMORY, with what is left
 // A new record, held. Refuses with CUDA_ERROR_OUT_OF_MEMORY.
 uint32_t take_memory(int owner, uint64_t size) REQUIRES(process_lock);
 
