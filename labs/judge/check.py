@@ -281,10 +281,8 @@ class Run:
             try:
                 machine.line(call.traced)
             except (AssertionError, KeyError, TypeError, ValueError, StopIteration, AttributeError) as error:
-                words = "what is told of it does not fit what was told before: either the program wrote into the pipe"
-                words += (
-                    f" that tells of its calls, or the judge has a mistake, and says nothing of your file ({error})"
-                )
+                words = "what the record tells of it does not fit what it told before: the judge has a mistake, or the"
+                words += f" program changed the record, and this says nothing of your file ({error})"
                 raise CannotJudge(f"line {call.line}, {call.name}: {words}") from None
             yield call, machine
 

@@ -3,8 +3,8 @@
 //
 // The first process of a sandbox. All others run under ptrace, and have no way to the record. In the simulator's FILEs
 // the judge has put a trap at the beginning of each call and, at OFFSET, where a line of the trace is handed over
-// (sandbox.py). A line that code of these files hands over is read out of the process into the record. A call that other
-// code makes is "CALL thread file offset" there, before its line: the judge compares.
+// (sandbox.py). A line that code of these files hands over is read out of the process into the record. A call that
+// other code makes is "CALL thread file offset" there, before its line: the judge compares.
 #include <elf.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

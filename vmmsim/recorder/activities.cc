@@ -16,8 +16,8 @@ namespace recorder {
 namespace {
 
 // CUPTI has a new structure of a record now and then (Kernel9, Kernel10, ... Kernel13), and each begins as the one
-// before. These are in the headers of all from 12.0 to 13.5, and lie alike there: whichever of them CUPTI writes, what is
-// read here is where these have it.
+// before. These are in the headers of all from 12.0 to 13.5, and lie alike there: whichever of them CUPTI writes, what
+// is read here is where these have it.
 using Kernel = CUpti_ActivityKernel9;
 using Copy = CUpti_ActivityMemcpy5;
 using CopyToPeer = CUpti_ActivityMemcpyPtoP4;

@@ -158,7 +158,8 @@ REFUSALS = [
     f"cuMemCreate(size = 2097152, {PROP % 99}, flags = 0x0) answers CUDA_ERROR_INVALID_DEVICE: there is no GPU 99",
     f"cuMemCreate(handle = null, ...){INVALID}handle is null",
     "cuMemCreate(...) answers CUDA_ERROR_OUT_OF_MEMORY: GPU 0 has ... left for all processes, and 1024 TiB are wanted",
-    "cudaMallocAsync(...) answers cudaErrorMemoryAllocation: GPU 0 has ... left for all processes, and 200 GiB are wanted",
+    "cudaMallocAsync(...) answers cudaErrorMemoryAllocation: GPU 0 has ... left for all processes, and 200 GiB are "
+    "wanted",
     "cudaDeviceEnablePeerAccess(...) answers cudaErrorPeerAccessUnsupported: device and peer are the same GPU, which "
     "reaches its own memory without this call",
     f"cuMemAddressReserve(size = 2097153, alignment = 0, addr = 0x0, flags = 0x0){INVALID}size is 2097153 bytes: make "
