@@ -606,8 +606,8 @@ int main(int, char** argv) {
     const Arguments arguments = read_arguments(argv + 1);
     const std::string_view word = *arguments.program;  // by which the program of a distribution may be meant, too
     if (word == "view" || word == "record")
-      end(2, "this is the launcher alone: python3 -m vmmsim " + std::string(word) + " ... in the checkout, or ./" +
-                 std::string(word) + " if you mean a program");
+      bad_argument("this is the launcher alone, and has no " + std::string(word) + ": write python3 -m vmmsim " +
+                   std::string(word) + ", or ./" + std::string(word) + " for a program");
     const std::string program = find_program(*arguments.program);
     const fs::path libraries = simulator();
     set_libraries(libraries);
