@@ -15,7 +15,7 @@ from vmmsim.testing.sample import checked_steps
 from vmmsim.trace import NO_CALLS, Recording
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BIN = pathlib.Path(BUILT["vmmsim"]).parent
+BIN = pathlib.Path(BUILT["multicast"]).parent  # of the lessons' programs
 
 
 def test_each_call_of_each_lesson_has_a_frame_and_words(subtests):

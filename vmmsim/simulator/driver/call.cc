@@ -52,8 +52,8 @@ struct Reports {
 };
 Reports& reports() { return lasting<Reports>(); }
 
-// A child that is forked while another thread counts its call or says something would wait for that thread for ever. Before all others:
-// what is registered first is locked last, and this lock is taken under the others.
+// A child that is forked while another thread counts its call or says something would wait for that thread for ever.
+// Before all others: what is registered first is locked last, and this lock is taken under the others.
 void lock_reports_before_fork() ACQUIRE(reports().lock) { reports().lock.lock(); }
 void unlock_reports_after_fork() RELEASE(reports().lock) { reports().lock.unlock(); }
 [[gnu::constructor(101)]] void hold_reports_while_forking() {

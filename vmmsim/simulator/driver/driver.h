@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // What all files of the driver share: the state of the process and of a thread, faults, and the usual checks. Beside it
-// each kind of object has a header: contexts.h, streams.h, modules.h and others. The calls that a program makes stand in
-// NAME_calls.cc, and what several files use of an object in NAME.cc.
+// each kind of object has a header: contexts.h, streams.h, modules.h and others. The calls that a program makes stand
+// in NAME_calls.cc, and what several files use of an object in NAME.cc.
 #pragma once
 #include <sys/types.h>
 
@@ -29,8 +29,8 @@ using memory::refuse;
 using memory::require_no_flags;
 
 // --- Calls ----------------------------------------------------------------------------------------------------------
-// Here and in memory/ what is called require… or refuse… throws Refused, and what is called checked… returns what it was
-// asked for or throws. What is called is_, has_ or may_ asks, and changes nothing.
+// Here and in memory/ what is called require... or refuse... throws Refused, and what is called checked... returns what
+// it was asked for or throws. What is called is_, has_ or may_ asks, and changes nothing.
 
 const char* name_of(int error);
 

@@ -75,8 +75,8 @@ struct Sum {
 
 std::string name_of_call(const memory::Maker& maker) { return maker.call.substr(0, maker.call.find(" #")); }
 
-// What leaks at one place is one line: of one kind, memory of one owner, made by one call, and whether it is memory that
-// a graph allocates and frees, which lasts as long as the graph.
+// What leaks at one place is one line: of one kind, memory of one owner, made by one call, and whether it is memory
+// that a graph allocates and frees, which lasts as long as the graph.
 using Row = std::tuple<Leak::Kind, std::string, std::string, std::string, bool>;
 
 std::string line_of(const Row& row, const Sum& sum) {

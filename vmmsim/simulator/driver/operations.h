@@ -66,8 +66,8 @@ void ended(const Operation&) EXCLUDES(state().lock);
 std::string waiter_of(const Operation&) EXCLUDES(state().lock);
 bool has_ended(const Operation&) EXCLUDES(state().lock);  // true for none
 CUresult query(const Operation&) EXCLUDES(state().lock);  // CUDA_ERROR_NOT_READY: it has not
-// For each stream its latest operation, by the number, that a stream or the host has waited for. Whether that came after
-// a time: the number of the operation that was the last then.
+// For each stream its latest operation, by the number, that a stream or the host has waited for. Whether that came
+// after a time: the number of the operation that was the last then.
 using Waits = std::map<const void*, uint64_t>;
 void note_wait(Waits&, const Operation&) REQUIRES(state().lock);
 void note_wait_of_host(const Operation&) REQUIRES(state().lock);

@@ -44,8 +44,8 @@ using Place = std::shared_ptr<std::atomic<unsigned>>;
 struct Caller {
   std::string call = {};  // "cuMemCreate #3"
   Place place = {};       // of that call in the program, once it has made something, for --leaks
-  // Changes to allocations, reservations, mappings and access, for --trace: objects of JSON, ../../trace/README.md tells
-  // which. Null: nobody wants to know.
+  // Changes to allocations, reservations, mappings and access, for --trace: objects of JSON, of which
+  // ../../trace/README.md tells. Null: nobody wants to know.
   std::vector<std::string>* changes = nullptr;
 };
 Caller& caller();  // of this thread
