@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """What ./run.sh does: sets up what is missing and builds; then it runs the lessons, or what its options ask for."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -26,6 +27,7 @@ def main():
     simulator = [] if given.gpu else ["simulator"]
     if status := set_up("prepare", *given.lessons, *simulator):
         return status
+    importlib.invalidate_caches()  # vmmsim may have been installed meanwhile, in a directory that was not there
     from scripts import run_lessons  # which needs what has been set up
 
     return run_lessons.run_all(given)
