@@ -110,7 +110,8 @@ def run(command, limit, cwd, environment, seen=None):
     command = [trace_file if word == "TRACE" else str(word) for word in command]
 
     def begin():
-        os.dup2(os.dup(trace.fileno()), OF_TRACE)
+        os.dup2(trace.fileno(), OF_TRACE)
+        os.set_inheritable(OF_TRACE, True)  # where it has that number already, dup2 does nothing
         be_bounded()
 
     words = sandbox.inside(command, cwd=cwd, **seen) if seen else command

@@ -3,11 +3,13 @@
 
 import os
 import re
+import subprocess
+import sys
 
 import pytest
 
 from labs.judge.check import ENDED
-from labs.judge.program import Program
+from labs.judge.program import ROOT, Program
 from labs.judge.verdict import Judge, all_labs
 from vmmsim.processes import descendants
 
@@ -94,3 +96,21 @@ def test_what_does_not_compile_is_told(text, said, tmp_path):
     assert not built
     assert re.search(said, words.replace(f"{tmp_path}/", ""))
     assert not re.search(r"/lab-|\.py|tmpxft", words)
+
+
+# Of a process that begins with few descriptors: a run with each number of them.
+RUNS = """
+import os
+from labs.judge.program import OF_TRACE, run
+for _ in range(12):
+    before = os.listdir("/proc/self/fd")
+    ended = run(["/bin/sh", "-c", f"echo here >&{OF_TRACE}"], 20, "/", {"PATH": os.defpath})
+    assert (ended.status, ended.trace, ended.stderr) == (0, b"here\\n", ""), (before, ended)
+    assert os.listdir("/proc/self/fd") == before, before
+    os.open(os.devnull, os.O_RDONLY)
+"""
+
+
+def test_the_record_comes_whatever_descriptors_are_open():
+    """The one that it goes to may have its number already, or that of another pipe; and a run leaves none open."""
+    subprocess.run([sys.executable, "-B", "-c", RUNS], cwd=ROOT, check=True, timeout=60)

@@ -85,23 +85,24 @@ class Output:
     """What comes through descriptors, by their names, until nobody writes there any more."""
 
     def __init__(self, show=lambda name, data: None, **descriptors):
-        self.show, self.selector, self.written = show, selectors.DefaultSelector(), {}
-        for name, descriptor in descriptors.items():
-            self.written[name] = bytearray()
-            self.selector.register(descriptor, selectors.EVENT_READ, name)
+        self.show, self.descriptors = show, descriptors  # those that somebody may still write to
+        self.written = {name: bytearray() for name in descriptors}
 
     def read(self, wait):
         """Reads what is there, or comes within these seconds. Whether there was any, or an end."""
-        ready = {key.data: key.fd for key, _ in self.selector.select(wait)}
-        for name in filter(ready.get, self.written):  # in this order
+        with selectors.DefaultSelector() as selector:
+            for name, descriptor in self.descriptors.items():
+                selector.register(descriptor, selectors.EVENT_READ, name)
+            ready = {key.data for key, _ in selector.select(wait)}
+        for name in filter(ready.__contains__, self.written):  # in this order
             try:
-                data = os.read(ready[name], 1 << 16)
+                data = os.read(self.descriptors[name], 1 << 16)
             except OSError:  # so a terminal says that its other side is closed
                 data = b""
             self.written[name] += data
             self.show(name, data)
             if not data:
-                self.selector.unregister(ready[name])
+                del self.descriptors[name]
         return bool(ready)
 
     def text(self, name):
