@@ -3,18 +3,12 @@
 #include "../simulator/ptx/decode.h"
 #include <cstdio>
 #include <string>
+#include "unit_check.h"
 
 namespace {
 
 using ptx::Operand;
 using ptx::Type;
-
-int failures = 0;
-
-#define CHECK(condition)                                                                      \
-  do {                                                                                        \
-    if (!(condition)) ++failures, std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-  } while (false)
 
 void test_decoding() {
   const ptx::Module module = ptx::parse(
@@ -61,6 +55,5 @@ void test_decoding() {
 
 int main() {
   test_decoding();
-  std::puts(failures ? "FAILED" : "OK");
-  return failures ? 1 : 0;
+  return end_of_checks();
 }

@@ -8,18 +8,12 @@
 #include <iterator>
 #include "../simulator/ptx/check.h"
 #include "fuzz/ptx_input.h"
+#include "unit_check.h"
 
 namespace {
 
 using ptx::Operand;
 using ptx::Type;
-
-int failures = 0;
-
-#define CHECK(condition)                                                                      \
-  do {                                                                                        \
-    if (!(condition)) ++failures, std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-  } while (false)
 
 const std::string header = ".version 9.0\n.target sm_90a, debug\n.address_size 64\n";
 
@@ -695,6 +689,5 @@ int main(int count, char** arguments) {
   test_linking();
   test_choice();
   for (int k = 1; k < count; ++k) test_program(arguments[k]);
-  std::puts(failures ? "FAILED" : "OK");
-  return failures ? 1 : 0;
+  return end_of_checks();
 }

@@ -12,15 +12,9 @@
 #include "../trace/arguments.h"
 #include "../trace/line.h"
 #include "../trace/text.h"
+#include "unit_check.h"
 
 namespace {
-
-int failures = 0;
-
-#define CHECK(condition)                                                                      \
-  do {                                                                                        \
-    if (!(condition)) ++failures, std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-  } while (false)
 
 void check_texts() {
   using trace::json_string;
@@ -140,6 +134,5 @@ int main() {
   check_file();
   check_arguments();
   check_unreadable();
-  std::puts(failures ? "FAILED" : "OK");
-  return failures != 0;
+  return end_of_checks();
 }
