@@ -9,10 +9,10 @@ import platform
 import subprocess
 
 import pytest
+from simulator.runtime import known_runtimes
 
 from tests.built_programs import LIMIT, BuiltPrograms
 from vmmsim.built import BUILT
-from vmmsim.simulator.runtime import known_runtimes
 
 VMMSIM, NVCC = BUILT["vmmsim"], [BUILT["nvcc"]]
 CUDART, CUDART_STATIC, CUDA = (BUILT[name] for name in ("cudart", "cudart_static", "cuda_driver"))

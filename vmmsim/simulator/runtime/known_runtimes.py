@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT-0
 """Where the functions of NVIDIA's libcudart_static lie, release by release: writes known_runtimes.inc.
 
-    python3 -m vmmsim.simulator.runtime.known_runtimes
+    python3 -m simulator.runtime.known_runtimes        in vmmsim/
 
 A linked program or library that was stripped names no function of the runtime inside it. But the library is one object
 whose code is one section, which a linker moves as a whole. So a few words of it tell the release and where it begins,
