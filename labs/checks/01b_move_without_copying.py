@@ -43,6 +43,7 @@ def filled_and_counted(run):
 
 @check("the new address leads to the same memory, and GPU 0 may read and write there", points=3)
 def same_memory(run):
+    run.must_open_to(0)
     (filled, before), (counted, now) = filled_and_counted(run)
     (old, size), (new, _) = filled.range, counted.range
     if new not in now or new == old or now[new].size < size:

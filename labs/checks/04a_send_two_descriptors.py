@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """04a: a descriptor's number means nothing elsewhere, access is each mapping's own, an open descriptor holds memory.
 
-One machine is enough: main takes two chunks of GPU 0; what can differ is a number of a descriptor, and it does.
+main takes two chunks of GPU 0: what differs elsewhere are the numbers of descriptors, and a further GPU.
 """
 
 import ctypes
@@ -14,6 +14,7 @@ MINUTES = 15
 SIZE = drawn("04a").randrange(4, 40, 2)  # MiB
 MAINS = {"integers": 1 << 19}, {"integers": SIZE << 18, "changes": {"size = 2 << 20": f"size = {SIZE} << 20"}}
 PAGE = "04_ipc_fd/README.md#2-send-it"
+ELSEWHERE = ({"gpus": 2},)
 OUTPUT = """\
 {integers} are 7
 {integers} are 8
@@ -87,6 +88,7 @@ def imports_its_own(run):
 
 @check("GPU 0 has access to the importer's mappings", page="#3-import-it-and-use-it")
 def access_in_the_importer(run):
+    run.must_open_to(0)
     reads = run.must_read_in_importer()
     for call, machine in run.replay():
         if call in reads and any(0 not in it.access for it in machine.processes[call.pid].mappings.values()):

@@ -47,6 +47,7 @@ def sent(run):
 @check("the new server maps the same memory side by side, in the same order", page="#3-import-it-and-use-it", points=8)
 def side_by_side(run):
     run.must_not_stop_at("cuMemMap", "cuMemSetAccess", "kernel")
+    run.must_open_to(0)
     run.must_import()
     old, before, now = old_server(run), [], []
     for call, machine in run.replay():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """07b: one mapping cannot go over its end; two mappings of one allocation in a row make a ring without an end.
 
-One machine is enough: main says the size, one granule, and the GPU; what can differ is which answer is a refusal.
+main says the size, one granule, and the GPU: what differs elsewhere is that a further GPU could be let in.
 """
 
 from labs.judge.check import LAUNCHES, Run, check, memory_under
@@ -31,6 +31,7 @@ MAINS = (
     },
 )
 PAGE = "07_aliasing/README.md#1-map-a-ring-twice-in-a-row"
+ELSEWHERE = ({"gpus": 2},)
 OUTPUT = "{bytes} of {bytes} bytes are in their place\n"
 HINTS = [
     "A record may begin at the last byte of the ring. How many of its bytes then lie behind the end, and to which "
@@ -94,6 +95,7 @@ def twice_the_addresses(run):
 @check("the same memory is mapped twice in a row, and GPU 0 may read and write both", points=3)
 def mapped_twice(run):
     base, uses = base_of(run), copies(run)
+    run.must_open_to(0)
     for call, machine in run.replay():
         if call not in uses:
             continue

@@ -231,16 +231,14 @@ class Run:
                 yield kernel, machine, found
 
     def must_work(self, *gpus):
-        """main's kernels run on these GPUs in turn, in memory of GPU 0 that GPU 0 may read and write."""
+        """main's kernels run on these GPUs in turn, in memory of GPU 0 that GPU 0 may read and write, and no other."""
+        self.must_open_to(*gpus)
         done = []
         for kernel, _, mappings in self.work():
             for mapping in mappings:
                 place, right = place_of(mapping.memory.device), mapping.access.get(0)
                 if place != "GPU 0":
                     raise kernel.launch.wrong("the memory is on GPU 0", f"it is memory of {place}")
-                if others := {gpu for gpu, has in mapping.access.items() if has} - {*gpus}:
-                    happened = f"GPU {min(others)} may use the memory as well"
-                    raise kernel.launch.wrong("the GPUs on which kernels run have access, and no other", happened)
                 if right != 3:
                     wanted = "before the kernel runs, cuMemSetAccess grants GPU 0 to read and write"
                     nobody = "it is mapped, and GPU 0 may not read and write it: a mapping grants nobody access"
@@ -249,6 +247,15 @@ class Run:
         if done != [*gpus]:
             happened = f"{len(done)} ran" if len(done) != len(gpus) else "they ran on others"
             raise self.wrong(f"main's {len(gpus)} kernels run, on GPUs {', '.join(map(str, gpus))}", happened)
+
+    def must_open_to(self, *gpus):
+        """No call grants access to another GPU than these."""
+        for call in self.all:
+            for change in call.changes:
+                if change["kind"] == "access" and change["flags"] and change["device"] not in gpus:
+                    allowed = " and ".join(map(place_of, sorted({*gpus})))
+                    happened = f"{place_of(change['device'])} may use the memory as well"
+                    raise call.wrong(f"{allowed} may use the memory, and no other", happened)
 
     def ordinary_memory(self):
         """The calls that made memory which is not of VMM."""
