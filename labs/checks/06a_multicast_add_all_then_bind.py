@@ -63,6 +63,11 @@ def halves_bound(run):
         if objects != 2:
             happened = f"memory of GPU {gpu} is bound to {objects} of them"
             raise [launches[0], *bound][-1].wrong("memory of every GPU is bound to both objects", happened)
+    made = {call.changes[0]["device"]: call for call in run.calls("cuMemCreate")}
+    for kernel, _, (own, *_) in run.work():
+        gpu, other = kernel.begin.device, own.memory.device
+        if gpu != other:
+            raise made[other].wrong(f"memory[{gpu}] is memory of GPU {gpu}", f"it was created on GPU {other}")
     halves = {(call.argument("mcHandle"), call.argument("memOffset")) for call in bound}
     if len(halves) != 2 or len({offset for _, offset in halves}) != 2:
         raise bound[-1].wrong("one half of the memory is the first object's, the other the second's", "they share one")
