@@ -5,9 +5,17 @@ from labs.judge.check import Run, check
 
 TITLE = "Open one buffer"
 MINUTES = 10
-MAINS = (  # in which order make() makes the buffers
+RESERVE = "CUdeviceptr between; CHECK(cuMemAddressReserve(&between, size, 0, 0, 0)); "
+MAINS = (  # in which order make() makes the buffers, neighbours or not
     {"order": ("open", "secret")},
-    {"order": ("secret", "open"), "changes": {"open = make(), secret = make()": "secret = make(), open = make()"}},
+    {
+        "order": ("secret", "open"),
+        "words": "with other addresses in main",
+        "changes": {
+            "open = make(), secret = make();": f"secret = make(); {RESERVE}const CUdeviceptr open = make();",
+            "give_back(open);": "give_back(open); CHECK(cuMemAddressFree(between, size));",
+        },
+    },
 )
 PAGE = "03_multi_gpu/README.md#2-let-the-loader-in"
 GPUS = 2
