@@ -116,9 +116,12 @@ def how_it_ended(run):
 
 
 def is_left(run):
-    """Whether the program did not come to its end, and nothing shows why: no call was refused, and it said nothing."""
-    has_ended = "are not given back" in run.stdout or run.ended.why
-    return not (has_ended or run.said or run.is_disturbed or refusal(run))
+    """Whether the program did not come to its end, and nothing shows why: no call was refused, and it did not say that
+    it failed. What fails does so with status 1, or by a signal."""
+    status = run.ended.status
+    has_ended = status == 0 and "are not given back" in run.stdout or run.ended.why
+    has_failed = run.said and (status == 1 or not 0 <= status < 128)
+    return not (has_ended or has_failed or run.is_disturbed or refusal(run))
 
 
 def wrong_end(run):

@@ -200,6 +200,25 @@ def test_what_comes_behind_a_failure_is_shown(verdict):
     assert [title for title, mark in its.checks if mark == "failed"] == ["fails too", ENDED]
 
 
+@pytest.mark.parametrize(
+    ("end", "is_left"),
+    [
+        ("return lab::end() + 5;", True),
+        ("return lab::end() + 1;", True),
+        ('std::fputs("done\\n", stderr);\nreturn 5;', True),
+        ('std::fputs("done\\n", stderr);\nreturn 0;', True),
+        ('EXPECT(!handle, "no handle");', False),
+        ("CHECK(cuMemRelease(1));", False),
+        ('throw "done";', False),
+    ],
+)
+def test_who_leaves_without_a_reason_earns_nothing(end, is_left, verdict):
+    """A program that ends by a status of its own has not done the task, whatever it has called before."""
+    its = verdict(RIGHT.replace("CHECK(cuMemRelease(handle));\nreturn lab::end();", end), holds("it is created"))
+    earned = [title for title, mark in its.checks if mark == "passed"]
+    assert earned == ([BUILT] if is_left else [BUILT, "it is created"])
+
+
 def test_a_map_of_memory_is_shown(verdict):
     """At the failure, in five lines, with the program's name; of a leak, what was there in the end."""
     body = """
