@@ -161,6 +161,26 @@ def test_a_leak_costs_its_own_check(verdict):
 
 
 @pytest.mark.parametrize(
+    ("once_more", "happened"),
+    [
+        (RELEASE, ""),
+        ("cudaDeviceSynchronize();\n" + RELEASE, ""),
+        ("", "its answer was not looked at|ended with status 0"),
+        ("CHECK(cuMemRetainAllocationHandle(&handle, nullptr));\n" + RELEASE, "before line 17 calls cuMemRet"),
+        (f"{RELEASE}std::puts(\"again\");", "ended with status 0"),
+        (f"{RELEASE}return lab::end();", ""),
+        (f"{RELEASE}return 0;", "ended with status 0"),
+    ],
+)
+def test_a_call_that_failed_may_be_made_once_more(once_more, happened, verdict):
+    """All is then as if it had not failed."""
+    fail = check("a call may fail")(lambda run: run.must_end_at_failure("cuMemRelease:1=CUDA_ERROR_UNKNOWN"))
+    its = verdict(RIGHT.replace(RELEASE, f"if (cuMemRelease(handle)) {{\n{once_more}}}\n"), fail)
+    assert bool(its.failed) == bool(happened), its.words
+    assert re.search(happened, its.words)
+
+
+@pytest.mark.parametrize(
     ("told", "status", "is_right"),
     [
         ("ab c", 0, True),
