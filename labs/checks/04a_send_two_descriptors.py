@@ -6,13 +6,29 @@ main takes two chunks of GPU 0: what differs elsewhere are the numbers of descri
 
 import ctypes
 
-from labs.judge.check import EXPORT, IMPORT, Run, check
+from labs.judge.check import EXPORT, IMPORT, check
 from labs.judge.drawn import drawn
 
 TITLE = "Send two descriptors"
 MINUTES = 15
 SIZE = drawn("04a").randrange(4, 40, 2)  # MiB
-MAINS = {"integers": 1 << 19}, {"integers": SIZE << 18, "changes": {"size = 2 << 20": f"size = {SIZE} << 20"}}
+SEND, RECEIVE, GO_ON = "send_fds(socket, fds);", "receive_fds(socket, fds);", " std::exit(0);"
+SHUT = "shutdown(socket, SHUT_RDWR); signal(SIGPIPE, SIG_IGN); "
+FILL = "int last = 0; for (int fd; (fd = dup(0)) >= 0;) last = fd; close(last); "
+MAINS = (
+    {"integers": 1 << 19},
+    {"integers": SIZE << 18, "changes": {"size = 2 << 20": f"size = {SIZE} << 20"}},
+    {
+        "prints": "",
+        "words": "with a socket that is shut before the descriptors are sent",
+        "changes": {SEND: SHUT + SEND + GO_ON, RECEIVE: RECEIVE + GO_ON},
+    },
+    {
+        "prints": "",
+        "words": "with room for one descriptor more in the importer's table",
+        "changes": {RECEIVE: FILL + RECEIVE + GO_ON},
+    },
+)
 PAGE = "04_ipc_fd/README.md#2-send-it"
 ELSEWHERE = ({"gpus": 2},)
 OUTPUT = """\
@@ -26,8 +42,8 @@ HINTS = [
     "travels in a control message: sendmsg with SCM_RIGHTS. The page has send_fd and receive_fd, for one descriptor.",
     "How many descriptors a control message carries, its length alone says: cmsg_len. Which other lengths have to fit, "
     "of the sender's buffer and of the receiver's?",
-    "With too little room in msg_controllen the descriptors that do not fit are lost without an error; with CMSG_SPACE "
-    "in place of CMSG_LEN there may be room for one more than you want.",
+    "With too little room in msg_controllen the descriptors that do not fit are lost, and only MSG_CTRUNC in msg_flags "
+    "tells; with CMSG_SPACE in place of CMSG_LEN there may be room for one more than you want.",
     "Which GPUs may use the importer's mappings? They are new, and the exporter's access does not come with them.",
     "close(fd): in the exporter when both are sent, in the importer when both are imported. An open descriptor holds "
     "the memory as a handle does.",
@@ -39,6 +55,7 @@ HINT_OF = {
     "other_numbers": 1,
     "closed_at_once": 5,
     "sent": 2,
+    "answers": 3,
 }
 
 
@@ -148,4 +165,16 @@ def sent(run):
             )
 
 
-answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)
+@check("each answer is looked at, of sendmsg and recvmsg, too", kept=True, main=0)
+def answers(run):
+    run.must_look_at_answers()
+    wanted = "if a message cannot be sent, or not both descriptors come, the program tells of it and ends with status 1"
+    for main in 2, 3:
+        other = run.runner.run(run.options | {"main": main})
+        part, exporter = other.part("the descriptors travel"), other.must_call(EXPORT, "the program gets there")[0].pid
+        for end in other.calls("exit"):
+            if end.argument("status") == 0:
+                name, who = ("send_fds", "exporter") if end.pid == exporter else ("receive_fds", "importer")
+                raise part.wrong(wanted, f"{name} returned, and the {who} went on")
+        if not other.said:
+            raise part.wrong(wanted, "it ended, and said nothing")

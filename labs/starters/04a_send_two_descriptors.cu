@@ -3,7 +3,7 @@
 //
 // The exporter sends the numbers of two descriptors, which mean nothing in another process. Send the descriptors:
 // - one message carries both as SCM_RIGHTS, and the importer gets descriptors of its own, in the same order
-// - the importer grants GPU 0 access to its own mappings; look at each answer with CHECK
+// - the importer grants GPU 0 access to its own mappings; look at each answer, of sendmsg and recvmsg, too
 // - no descriptor is left open: the exporter closes them when they are sent, the importer when they are imported
 // Read 04_ipc_fd/README.md#2-send-it.
 #include <sys/socket.h>
