@@ -8,9 +8,33 @@ TITLE = "Restart with a growable buffer"
 MINUTES = 30
 draw = drawn("04c")
 OLD, NEW = draw.randrange(5, 9), draw.randrange(9, 14)  # chunks: before the restart, and at last
+# The second buffer has sockets of its own, which are closed unless the student's part has done that.
+PAIR = (
+    'int pair[2]; EXPECT(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), "no socket"); '
+    "const pid_t old_server = fork(); const int aside = pair[old_server ? 1 : 0]; close(pair[old_server ? 0 : 1]);"
+)
+SHUT = "if (dup2(aside, aside) == aside) close(aside);"
+RESERVE = "CHECK(cuMemAddressReserve(&buffer.address, most, 0, 0, 0));"
 MAINS = (
     {"old": 3, "new": 5},
     {"old": OLD, "new": NEW, "changes": {"3 * chunk": f"{OLD} * chunk", "5 * chunk": f"{NEW} * chunk"}},
+    {
+        "words": "with two buffers at once in main",
+        "prints": "5 chunks, of which 3 were taken over and 3 are right\n3145728 are 9\n",
+        "changes": {
+            "const pid_t old_server = fork();": PAIR,
+            RESERVE: f"{RESERVE} Buffer other = buffer; {RESERVE.replace('buffer', 'other')}",
+            "grow(buffer, 3 * chunk);": "grow(other, 2 * chunk); grow(buffer, 3 * chunk); grow(other, 4 * chunk); "
+            "lab::fill<int>(other.address, 4 * n, 9);",
+            "hand_over(socket, buffer);": "hand_over(socket, buffer); hand_over(aside, other); "
+            f"give_back(other); {SHUT}",
+            "take_over(socket, buffer);": f"take_over(socket, buffer); take_over(aside, other); {SHUT}",
+            "grow(buffer, 5 * chunk);": "grow(buffer, 5 * chunk); grow(other, 6 * chunk); "
+            "lab::fill<int>(other.address + 4 * chunk, 2 * n, 9);",
+            "  return lab::end();": '  std::printf("%llu are 9\\n", lab::count<int>(other.address, 6 * n, 9)); '
+            "give_back(other);\n  return lab::end();",
+        },
+    },
 )
 PAGE = "04_ipc_fd/README.md#1-make-memory-that-may-leave"
 ADVERSARIAL_TIMING = True  # a descriptor has other numbers in each process
@@ -67,7 +91,7 @@ def side_by_side(run):
         pass
 
 
-@check("the new server creates what it grows by, and no more", points=3)
+@check("the new server creates what it grows by, and no more", points=2)
 def created(run):
     old = old_server(run)
     for is_old, chunks, who in (True, run.main.old, "old"), (False, run.main.new - run.main.old, "new"):
@@ -93,4 +117,5 @@ def no_descriptor_left(run):
             raise made[-1].wrong("each descriptor is closed when it is sent, or imported", happened)
 
 
+apart = check("two buffers at once do not disturb each other", main=2)(Run.must_do_as_well)
 answers = check("each answer is looked at", main=0, points=4)(Run.must_look_at_answers)

@@ -253,12 +253,12 @@ class Judge:
     def first_of(self, title, wrong, run):
         """What is to be told of a check that fails: perhaps the reason why the program has stopped before.
 
-        Where another run leaks, and no call of it is to blame for something else, the leak is told.
+        Where another run came to its end and leaks, and no call of it is to blame for something else, the leak is told.
         """
         wrong.run, stopped = run, run.stopped()
         if stopped and stopped.moment < wrong.moment:
             return ENDED, self.words(stopped)
-        if run.options != self.lab.options and not wrong.call and not wrong.title:
+        if run.options != self.lab.options and not wrong.call and not wrong.title and not stopped:
             wrong = diagnosis.leak(run) or wrong
         return wrong.title or title, self.words(wrong)
 
