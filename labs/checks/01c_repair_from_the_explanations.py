@@ -26,6 +26,11 @@ HINT_OF = {"mapped": 2, "granted": 3, "given_back": 4, "GIVEN_BACK": 4}
 def mapped(run):
     run.must_not_stop_at("cuMemAddressReserve", "cuMemCreate", "cuMemMap")
     run.must_call("cuMemMap", "the chunks are mapped")
+    left = run.main.integers * 4
+    for call in run.calls("cuMemCreate"):
+        left -= call.argument("size")
+        if left < 0:
+            raise call.wrong("each chunk is created once", "cuMemCreate made more memory")
 
 
 @check("the kernels may read and write both", page="#2-map-the-memory-and-let-the-gpu-in")
