@@ -87,6 +87,7 @@ def is_behind(run, call, launch):
 
 @check("the chunks that stay keep their memory", kept=True)
 def stays(run):
+    run.must_open_to(0)
     grown = None
     for call, machine in run.replay():
         if call.name == "cudaLaunchKernel":
