@@ -3,7 +3,7 @@
 
 import itertools
 
-from labs.judge.check import EXPORT, check
+from labs.judge.check import EXPORT, check, place_of
 from labs.judge.drawn import drawn
 
 TITLE = "Say what is missing"
@@ -59,6 +59,11 @@ def exported(run):
     shared = run.must_call(EXPORT, "fabric memory is created and exported")[0]
     if shared.argument("handleType") != FABRIC:
         raise shared.wrong("the memory is exported as a fabric handle", "it was exported as something else")
+    first, *more = run.created()
+    for call in more:
+        raise call.wrong("the memory that main releases is exported", f"{call.name} made more memory")
+    if (place := place_of(first.changes[0]["device"])) != "GPU 0":
+        raise first.wrong("the memory is on GPU 0", f"it is memory of {place}")
 
 
 @check("without fabric handles it ends with status 77, and says so", points=2, machine="no_fabric", status=77)
