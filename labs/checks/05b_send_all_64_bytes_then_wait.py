@@ -99,3 +99,6 @@ def answers(run):
             raise before.wrong(wanted, "the exporter went on, and gave the memory back")
         if "in the importer" in other.stdout:
             raise before.wrong(wanted, "the importer went on, and used the memory")
+        for end in other.calls("exit"):
+            if end.pid == before.pid and end.argument("status") == 0:
+                raise before.wrong(wanted, "the process ended with status 0")
