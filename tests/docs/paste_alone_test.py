@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT-0
 """Each snippet of docs/paste, copied as docs/paste.md says, compiled alone and with all others, without a warning.
 
-Alone by g++ and by clang++. What has code for a GPU is compiled by nvcc, for one with multimem instructions and for one
-without.
+By g++ alone and by clang++: what has code for a GPU by nvcc with these, for a GPU with multimem instructions and for
+one without; and by nvcc with clang++ only all in one file.
 """
 
 import pathlib
@@ -19,6 +19,8 @@ SNIPPETS = sorted((ROOT / "docs/paste").glob("*.cu"))
 FOR_GPUS = [path.name for path in SNIPPETS if re.search(r"__(?:device|global)__", path.read_text())]
 BUFFER = "growable_buffer.cu"  # of lesson 02
 NAMES = [*(path.name for path in SNIPPETS), BUFFER]
+ALONE = [pytest.param(name, "g++", id=f"{name}{'_for_gpus' * (name in FOR_GPUS)}") for name in NAMES]
+ALONE += [pytest.param(name, "clang++", id=f"{name} by clang++") for name in NAMES if name not in FOR_GPUS]
 STRICT = ["-Wall", "-Wextra", "-Werror"]
 USES = {  # of what is compiled only where it is used
     "multimem.cu": """
@@ -64,25 +66,28 @@ def compiled(name, for_gpus, compiler, directory):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
-@pytest.mark.parametrize("name", NAMES, ids=[f"{name}{'_for_gpus' * (name in FOR_GPUS)}" for name in NAMES])
-def test_it_is_compiled_alone(name, compiler, tmp_path):
+def directory_for(compiler, directory):
+    """Where the page's commands work."""
     if not shutil.which(compiler):
         pytest.skip(f"there is no {compiler}")
     for each in "docs", "02_growable":
-        (tmp_path / each).symlink_to(ROOT / each)
+        (directory / each).symlink_to(ROOT / each)
+
+
+@pytest.mark.parametrize(("name", "compiler"), ALONE)
+def test_it_is_compiled_alone(name, compiler, tmp_path):
+    directory_for(compiler, tmp_path)
     subprocess.run(["bash", "-ec", copy_of(name)], cwd=tmp_path, check=True)
     with (tmp_path / name).open("a") as file:
         file.write(USES.get(name, ""))
     compiled(name, name in FOR_GPUS, compiler, tmp_path)
 
 
-@pytest.mark.parametrize("names", [NAMES, NAMES[::-1]], ids=["for_gpus", "reversed_for_gpus"])
-def test_all_go_into_one_file(names, tmp_path):
+@pytest.mark.parametrize(("names", "compiler"), [(NAMES, "g++"), (NAMES[::-1], "clang++")], ids=["for_gpus"] * 2)
+def test_all_go_into_one_file(names, compiler, tmp_path):
     """In both orders. Each compiles alone, so any two of them do together."""
-    for each in "docs", "02_growable":
-        (tmp_path / each).symlink_to(ROOT / each)
+    directory_for(compiler, tmp_path)
     for name in names:
         subprocess.run(["bash", "-ec", copy_of(name)], cwd=tmp_path, check=True)
     (tmp_path / "all.cu").write_text("".join((tmp_path / name).read_text() for name in names))
-    compiled("all.cu", True, "g++", tmp_path)
+    compiled("all.cu", True, compiler, tmp_path)

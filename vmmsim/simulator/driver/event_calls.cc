@@ -121,7 +121,13 @@ void let_stream_wait(CUstream stream_handle, CUevent handle, unsigned flags) {
     return;
   }
   if (capture_wait(stream, *event)) return;
-  enqueue(stream, start_to_wait(*event), recorded(handle));
+  const Operation mark = recorded(handle);
+  if (event->shared || (mark && !has_ended(mark))) {
+    enqueue(stream, start_to_wait(*event), mark);
+  } else {  // a stream does not get a wait for what has passed; a pool takes the order into account all the same
+    const MutexLock held(state().lock);
+    note_wait(stream.behind, mark);
+  }
 }
 
 }  // namespace

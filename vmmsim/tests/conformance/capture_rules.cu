@@ -4,7 +4,6 @@
 // A second capture into the same graph is not asked for: the driver crashed when it ended.
 #include "parts.h"
 
-#include <functional>
 #include <thread>
 #include <vector>
 
@@ -183,7 +182,7 @@ SECTION("into graphs") {
   static CUgraph out, copy;
   static CUgraphExec instance;
   static CUgraphNode added;
-  const auto ask_begin = [&](const char* what, const std::function<CUresult()>& call) {
+  const auto ask_begin = [&](const char* what, const auto& call) {
     make_graphs();
     ask(what, [&] {
       const CUresult answer = call();

@@ -2,8 +2,6 @@
 // What a stream captures for addresses that are reserved, and where nothing is mapped yet.
 #include "conformance.h"
 
-#include <functional>
-
 __global__ void store(int* to, int value) { *to = value; }
 
 int main() {
@@ -17,7 +15,7 @@ int main() {
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   store<<<1, 1, 0, stream>>>(here, 1);  // loads the kernel
   CHECK(cudaStreamSynchronize(stream));
-  const auto capture = [&](const char* node, const std::function<cudaError_t()>& put_in) {
+  const auto capture = [&](const char* node, const auto& put_in) {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t instance = nullptr;
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));

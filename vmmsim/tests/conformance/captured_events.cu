@@ -4,7 +4,6 @@
 // states of both captures, and by what their ends answer.
 #include "parts.h"
 
-#include <functional>
 #include <vector>
 
 static CUdeviceptr words;
@@ -74,7 +73,7 @@ struct Scene {
 
 struct State {
   const char* what;
-  std::function<void(Scene&)> prepare;
+  void (*prepare)(Scene&);
 };
 static const State states[] = {
     {"never recorded", [](Scene& s) { s.begin(); }},

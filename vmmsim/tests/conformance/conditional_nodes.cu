@@ -3,7 +3,6 @@
 // runs: if, else, while, switch, each by a value that a kernel or the launch has set.
 #include "parts.h"
 
-#include <functional>
 #include <vector>
 
 __global__ void set(CUgraphConditionalHandle handle, unsigned value) { cudaGraphSetConditional(handle, value); }
@@ -110,7 +109,7 @@ static void CUDART_CB nothing(void*) {}
 SECTION("bodies") {
   static cudaEvent_t event;
   CHECK(cudaEventCreate(&event));
-  const auto ask_body = [&](const char* what, const std::function<CUresult(CUgraph)>& fill) {
+  const auto ask_body = [&](const char* what, const auto& fill) {
     CUgraph graph = new_graph();
     std::vector<CUgraph> bodies;
     const CUgraphConditionalHandle handle = new_handle(graph, 1);

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstring>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -118,7 +117,7 @@ inline std::string run_again(const std::string& first, const std::string& second
 // SECTION("name") { ... } is a section of the program: what stands there is asked in the order of the sections.
 struct Section {
   std::string name;
-  std::function<void()> run;
+  void (*run)();
 };
 inline std::vector<Section>& sections() {
   static std::vector<Section> all;

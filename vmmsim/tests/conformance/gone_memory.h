@@ -4,6 +4,8 @@
 #pragma once
 #include "conformance.h"
 
+#include <functional>
+
 // What the GPU is to do with `size` bytes at `memory`, in the stream.
 struct Work {
   std::string name;

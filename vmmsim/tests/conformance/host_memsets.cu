@@ -4,13 +4,12 @@
 #include "conformance.h"
 
 #include <cstdlib>
-#include <functional>
 
 constexpr size_t n = 1 << 20;
 
 __global__ void count_up(int* to) { ++to[blockIdx.x * blockDim.x + threadIdx.x]; }
 
-static void ask(const char* memory, int* at, const char* name, const std::function<void()>& memset) {
+template <class Call> static void ask(const char* memory, int* at, const char* name, Call memset) {
   int old = 0;
   for (int repeat = 0; repeat < 20; ++repeat) {
     for (size_t i = 0; i < n; ++i) at[i] = 1;

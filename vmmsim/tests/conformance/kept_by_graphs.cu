@@ -2,8 +2,6 @@
 // What a graph with a kernel in it keeps of a GPU's memory, and when it gives that back.
 #include "conformance.h"
 
-#include <functional>
-
 __global__ void store(int* to, int value) { *to = value; }
 
 static cudaStream_t stream;
@@ -20,7 +18,7 @@ static void begin() {
   CHECK(cudaStreamSynchronize(stream));
 }
 
-static void ask(const std::function<void()>& put_in) {
+template <class Call> static void ask(Call put_in) {
   begin();
   const size_t before = free_bytes();
   const auto taken = [&](const char* when) {

@@ -5,7 +5,6 @@
 // is that was never launched: no memory on an H100, memory on the simulator (docs/simulator.md).
 #include "parts.h"
 
-#include <functional>
 #include <vector>
 
 static const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,

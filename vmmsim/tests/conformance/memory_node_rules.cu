@@ -3,7 +3,6 @@
 // executable graphs of it, with graphs that hold it, and in which order graphs may free what others allocate.
 #include "parts.h"
 
-#include <functional>
 #include <vector>
 
 static CUstream stream;
@@ -60,7 +59,7 @@ struct Graph {
 };
 
 static void edits(bool frees) {
-  const auto ask_edit = [&](const char* what, const std::function<CUresult(Graph&)>& call) {
+  const auto ask_edit = [&](const char* what, const auto& call) {
     for (const bool is_instantiated : {false, true}) {
       Graph g(frees);
       CUgraphExec instance = nullptr;

@@ -76,8 +76,7 @@ static void ask_all(std::initializer_list<int> open_to, int current) {
     else CHECK(cuMemcpyDtoH(found.data(), CUdeviceptr(address(place)), size));
     return found;
   };
-  const auto copy = [&](const std::string& what, Place to, Place from,
-                        const std::function<cudaError_t(void*, void*)>& call) {
+  const auto copy = [&](const std::string& what, Place to, Place from, const auto& call) {
     const std::vector<int> fresh = numbers(first += 1'000'003);
     put(from, fresh), put(to, numbers(-first));
     CHECK(cudaDeviceSynchronize());
@@ -135,7 +134,7 @@ static void ask_all(std::initializer_list<int> open_to, int current) {
     copy("cudaMemcpyPeerAsync, the range named as " + gpu + "'s, to it", its, range_,
          [&](void* to, void* from) { return cudaMemcpyPeerAsync(to, named, from, 1 - named, size, stream); });
   }
-  const auto memset = [&](const char* what, const std::function<cudaError_t()>& call, int wanted) {
+  const auto memset = [&](const char* what, const auto& call, int wanted) {
     write_by_stripes(range, numbers(first += 1'000'003));
     CHECK(cudaDeviceSynchronize());
     const cudaError_t answer = call(), end = cudaDeviceSynchronize();
