@@ -7,19 +7,14 @@ from labs.judge.drawn import drawn
 TITLE = "Stripe an array"
 MINUTES = 15
 draw = drawn("03c")
-FIRST, STEP, MOST = draw.choice([(1, 3, 4), (2, 3, 5), (4, 2, 5), (5, 5, 6), (0, 3, 4)])
-MAINS = (  # GPU g has room for (first + step * g) % most stripes
+STEP, MOST = draw.choice([(4, 9), (5, 11), (5, 6), (6, 7), (6, 8), (7, 9), (9, 11)])
+MAINS = (  # GPU g has room for (first + step * g) % most stripes: of three 3, 0, 1; then 0, and many but unlike
     {"first": 3, "step": 5, "most": 4},
-    {
-        "first": FIRST,
-        "step": STEP,
-        "most": MOST,
-        "changes": {"(3 + 5 * gpu) % 4": f"({FIRST} + {STEP} * gpu) % {MOST}"},
-    },
+    {"first": 0, "step": STEP, "most": MOST, "changes": {"(3 + 5 * gpu) % 4": f"{STEP} * gpu % {MOST}"}},
 )
 PAGE = "03_multi_gpu/README.md#1-lay-the-table-across-the-gpus"
 GPUS = 3
-ELSEWHERE = {"gpus": 2}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": draw.randrange(17, 25)}
+ELSEWHERE = {"gpus": 2}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": draw.randrange(33, 41)}
 OUTPUT = "one kernel read the array from end to end: all are 7\n"
 HINTS = [
     "An allocation lies on one GPU. How many do the stripes need, and which member of the properties says where?",
