@@ -142,7 +142,7 @@ def look_at_directive(its, text, first):
 # --- What a part says to the assembler
 
 ASM = "asm", "__asm", "__asm__"
-INSTRUCTION = re.compile(r"(?:(?:fence|multimem)\.[^\\;:=]*)?")
+INSTRUCTION = re.compile(r"(?:(?:fence|membar|bar|barrier|multimem)\.[^\\;:=]*)?")
 
 
 @dataclasses.dataclass
@@ -153,15 +153,16 @@ class Assembly:
 
 
 def assembly(its, first):
-    """The tokens behind asm: fences and multimem alone, which say nothing to the assembler of the host."""
+    """The tokens behind asm: fences, barriers and multimem alone, which say nothing to the assembler of the host."""
     line, texts, depth = first + its[0].line, [], 0
     its = [it for it in its[1:] if it.kind != "COMMENT" and it.text not in ("volatile", "__volatile__")]
     at = next((at for at, it in enumerate(its) if at and it.kind != "LITERAL"), 0)
     texts = [it.text[1:-1] for it in its[1:at] if it.text[0] == '"']
     instructions = [one.strip() for one in re.split(r";|\\n|\\t|\n", ";".join(texts))]
+    instructions = [re.sub(r"^\{\s*|^\}$", "", one) for one in instructions]  # a block of PTX has braces
     is_plain = its and its[0].text == "(" and texts and len(texts) == at - 1 and its[at].text in (":", "::", ")")
     if not is_plain or not all(INSTRUCTION.fullmatch(one) for one in instructions):
-        raise NotWhole(line, "asm here takes fences and multimem alone, as plain texts: write it plainly")
+        raise NotWhole(line, "asm here takes fences, barriers and multimem alone, as plain texts: write it plainly")
     end = at
     while end < len(its) and (depth or its[end].text != ")"):
         depth += (its[end].text == "(") - (its[end].text == ")")
