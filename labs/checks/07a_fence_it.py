@@ -30,8 +30,13 @@ HINTS = [
 HINT_OF = {"nothing_stale": 2, "fenced": 3}
 
 
-KERNEL = "ask_and_answer"
+KERNEL, PART = "ask_and_answer", "what each thread does"
 NOT_YET = "between each write and the reads at the other address: fence.proxy.alias and a barrier, in every thread"
+
+
+def place_in(unordered):
+    """In words, which thread reads what nothing has ordered."""
+    return unordered.arguments["where"].partition(", `")[0]
 
 
 @check("no thread reads an old value, there or back", points=3)
@@ -50,13 +55,17 @@ def nothing_stale(run):
                 f"{old} threads read an old value on the way {way}: a barrier makes threads wait, and does not order "
                 "what they see at two addresses of the same memory",
             )
+    for call in run.calls("unordered"):
+        if call.arguments["by_another"]:
+            happened = f"{place_in(call)}: it has not waited for the thread that wrote what it reads; time is no wait"
+            raise run.part(PART).wrong("each thread waits for the writes of the others before it reads them", happened)
 
 
 @check("an alias fence stands between each write and the reads at the other address", points=4)
 def fenced(run):
-    part = run.part("what each thread does")
+    part = run.part(PART)
     for call in run.calls("unordered"):
-        happened = f"{call.arguments['where'].partition(', `')[0]}: no fence stands between its write and its read"
+        happened = f"{place_in(call)}: no fence stands between its write and its read"
         raise part.wrong(NOT_YET, f"{happened}; that the result is right on this GPU is luck, and no promise")
     for told in run.program.spliced.assembly:
         if "fence.proxy.alias" not in told.instructions or '"memory"' in told.clobbers:

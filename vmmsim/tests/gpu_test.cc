@@ -55,8 +55,8 @@ uint64_t allocate_heap(CUdevice, size_t size) {
 void free_heap(uint64_t address) { heaps -= address == heap_address; }
 }  // namespace memory
 
-static std::atomic<int> unordered_reads = 0;
-static std::string functions;  // that the kernel may call
+static std::atomic<int> unordered_reads = 0, too_early_reads = 0;  // of the thread's own writes, of another's
+static std::string functions;                                      // that the kernel may call
 
 // Runs a kernel of `body`, on so many threads of each block, all of them in one cluster or in none; its parameters are
 // `a` and `b`. Returns its fault, or "".
@@ -74,7 +74,7 @@ static std::string run(const std::string& body, uint64_t a, uint64_t b = 0, unsi
   std::memcpy(launch.parameters.data(), &a, 8);
   std::memcpy(launch.parameters.data() + 8, &b, 8);
   if (in_cluster) launch.cluster = launch.grid, launch.has_clusters = true;
-  launch.unordered_read = [](const std::string&, uint64_t, uint64_t) { ++unordered_reads; };
+  launch.unordered_read = [](const gpu::UnorderedRead& its) { ++(its.by_another ? too_early_reads : unordered_reads); };
   launch.done = [&](const gpu::Fault* f) { fault.set_value(f ? std::to_string(f->error) + " " + f->why : ""); };
   gpu::launch(std::move(launch));
   return fault.get_future().get();
@@ -325,7 +325,8 @@ static void test_copies() {
 }
 
 // Two pages of addresses that stand for one frame. What a thread has read of one it reads anew after a bulk copy; and a
-// read of what it wrote at the other is told of, unless a fence is between.
+// read of what it wrote at the other is told of, unless a fence is between; of what another thread wrote, unless it has
+// waited: time is no wait.
 static void test_aliases(uint64_t one, uint64_t other) {
   const std::string in_shared = ".shared .align 16 .b64 bytes[2]; mov.u64 %rd3, 5; st.shared.u64 [bytes], %rd3;",
                     fence = "fence.proxy.alias;";
@@ -339,6 +340,25 @@ static void test_aliases(uint64_t one, uint64_t other) {
   unordered_reads = 0;
   EXPECT(run(store + fence + load, one, other) == "" && unordered_reads == 0);
   EXPECT(run(store + load, one, other) == "" && unordered_reads == 1);
+  const auto too_early = [&](const std::string& between, unsigned writer) {
+    too_early_reads = 0;
+    EXPECT(run(".shared .b32 count; mov.u32 %r5, 0; st.shared.u32 [count], %r5; bar.sync 0;"
+               "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, " +
+                   std::to_string(writer) + "; setp.eq.u32 %p2, %r1, 0; @%p1 st.global.u32 [%rd1], 1;" + fence +
+                   between + " @%p2 ld.global.u32 %r1, [%rd2];",
+               one, other, 1, 64) == "");
+    return too_early_reads != 0;
+  };
+  const std::string counted = "atom.shared.add.u32 %r2, [count], 1;",
+                    all_have = "again: ld.volatile.shared.u32 %r2, [count]; setp.lt.u32 %p3, %r2, 64; @%p3 bra again;";
+  for (const char* const wait : {"bar.sync 0;", "barrier.sync 3;", "bar.sync 1, 64;"})
+    EXPECT(!too_early(wait, 40) && !too_early(wait, 1));
+  EXPECT(!too_early(counted + all_have, 40));
+  const std::string in_warp = "nanosleep.u32 1000000; nanosleep.u32 1000000; bar.warp.sync -1;";
+  EXPECT(!too_early(in_warp, 1) && too_early(in_warp, 40));
+  for (const char* const no_wait : {"", "nanosleep.u32 1000000;", "membar.gl;", "bar.arrive 1, 96;"})
+    EXPECT(too_early(no_wait, 1));
+  EXPECT(too_early("nanosleep.u32 1000000; nanosleep.u32 1000000; membar.gl;", 40));
 }
 
 // Of three blocks the first arrives at their barrier and is gone, the second waits, and the third comes when the second

@@ -372,14 +372,15 @@ void trace_wait() {
   write_event("wait", {{"call", call->name}, {"nth", call->nth}});
 }
 
-void trace_unordered_read(const gpu::Kernel& kernel, int device, const std::string& launch, const std::string& where,
-                          uint64_t written, uint64_t read) {
+void trace_unordered_read(const gpu::Kernel& kernel, int device, const std::string& launch,
+                          const gpu::UnorderedRead& its) {
   write_event("unordered",
               {{"func", demangled(kernel.name)},
                {"launch", launch},
-               {"where", where},
-               {"written", hexadecimal(written)},
-               {"read", hexadecimal(read)}},
+               {"where", its.where},
+               {"written", hexadecimal(its.written)},
+               {"read", hexadecimal(its.read)},
+               {"by_another", its.by_another}},
               device);
 }
 

@@ -21,6 +21,7 @@
 
 namespace gpu {
 struct Kernel;
+struct UnorderedRead;
 }
 
 namespace driver {
@@ -77,9 +78,7 @@ void trace_begin(const gpu::Kernel&, const std::vector<std::byte>& parameters, i
                  const std::string& waiter);
 // That the call in progress has waited long for work of a GPU, once: if it never ends, no other line tells of it.
 void trace_wait();
-// A kernel's first read that no alias fence orders after what its thread wrote at another address.
-void trace_unordered_read(const gpu::Kernel&, int device, const std::string& launch, const std::string& where,
-                          uint64_t written, uint64_t read);
+void trace_unordered_read(const gpu::Kernel&, int device, const std::string& launch, const gpu::UnorderedRead&);
 // Lets the library that goes before libc (../interposed.cc) tell of descriptors and of the end: a line in the trace.
 void watch_process();
 

@@ -123,9 +123,7 @@ void start_kernel(const Work& work, const Operation& op) {
   };
   if (memory::options().trace)
     now.unordered_read = [kernel = now.kernel, device = now.module->device(), launch = op->asked_by.call](
-                             const std::string& where, uint64_t written, uint64_t read) {
-      trace_unordered_read(*kernel, device, launch, where, written, read);
-    };
+                             const gpu::UnorderedRead& its) { trace_unordered_read(*kernel, device, launch, its); };
   if (memory::options().late_kernels == 0) return gpu::launch(std::move(now));
   using Clock = std::chrono::steady_clock;
   const auto latest = Clock::now() + std::chrono::milliseconds(memory::options().late_kernels);

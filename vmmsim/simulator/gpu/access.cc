@@ -156,9 +156,9 @@ template <class T, bool many> bool store_in_block(Warp& w, const MicroOp& op, La
 void look_for_unordered(Warp& w, const MicroOp& op, unsigned lane, uint64_t address, const char* bytes, unsigned size) {
   const Launch& launch = *w.block->launch;
   if (!launch.unordered_read) return;
-  const uint64_t written = w.block->alias_order.unordered(w.first + lane, bytes, size, address);
-  if (written && !std::atomic_ref(launch.told_of_unordered_read).exchange(true, std::memory_order_relaxed))
-    launch.unordered_read(where(w, op, lane), written, address);
+  const AliasOrder::Written written = w.block->alias_order.unordered(w.first + lane, bytes, size, address);
+  if (written.address && !std::atomic_ref(launch.told_of_unordered_read).exchange(true, std::memory_order_relaxed))
+    launch.unordered_read({where(w, op, lane), written.address, address, written.by_another});
 }
 
 template <class T, bool many> void load_anywhere(Warp& w, const MicroOp& op, Lanes active) {
@@ -308,6 +308,11 @@ template <bool beyond_block> void fence(Warp& w, const MicroOp&, Lanes) {
 void alias_fence(Warp& w, const MicroOp& op, Lanes active) {
   fence<true>(w, op, active);
   for (const unsigned lane : each(active)) w.block->alias_order.fenced(w.first + lane);
+}
+
+// Behind what may tell a thread how far others are: an atomic operation, or a load of what they store for that.
+void note_wait(Warp& w, const MicroOp&, Lanes active) {
+  for (const unsigned lane : each(active)) w.block->alias_order.waited(w.first + lane);
 }
 
 // isspacep: is the generic address in this space? A cluster's shared memory is all of it, .shared the block's own.
@@ -467,7 +472,10 @@ void lower_load_or_store(Lowering& l, const ptx::Decoded& i) {
   MicroOp& op = emit_access(l, i, loads, at, i.type(), rows, i.count);
   if (i.cache == CacheOperator::lu) op.cache_use = CacheUse::last_use;
   if (is_around || (strong && reaches_beyond_block(i))) op.cache_use = CacheUse::around;
-  if (strong && loads) op.cost = cost_of_waiting;
+  if (strong && loads) {
+    op.cost = cost_of_waiting;
+    l.emit(note_wait, i).effects = Effects::pure;
+  }
   if (acquires && reaches_beyond_block(i)) emit_fence(l, i, true);
 }
 
@@ -497,6 +505,7 @@ void lower_atomic(Lowering& l, const ptx::Decoded& i) {
     if (k == 0) op.count = i.count;
   }
   for (size_t k = 0; keeps_aside && k < i.count; ++k) l.emit(add_offset, i, results[k], old[k]);
+  l.emit(note_wait, i).effects = Effects::pure;
   const bool acquires = i.order == ptx::Order::acquire || i.order == ptx::Order::acq_rel;
   if (acquires && reaches_beyond_block(i)) emit_fence(l, i, true);
 }

@@ -4,6 +4,11 @@
 namespace gpu {
 
 void AliasOrder::stored(unsigned thread, const char* bytes, unsigned size, uint64_t address) {
+  last_.resize(most_words);
+  ++time_;
+  const auto at = reinterpret_cast<uintptr_t>(bytes);
+  for (uintptr_t number = at / word; number * word < at + size; ++number)
+    last_[number % most_words] = {number, address - at, time_, thread};
   if (threads_.size() <= thread) threads_.resize(thread + 1);
   Stores& its = threads_[thread];
   const Store now = {bytes, size, address};
@@ -17,13 +22,29 @@ void AliasOrder::fenced(unsigned thread) {
   if (thread < threads_.size()) threads_[thread].all.clear();
 }
 
-uint64_t AliasOrder::unordered(unsigned thread, const char* bytes, unsigned size, uint64_t address) const {
-  if (thread >= threads_.size()) return 0;
-  for (const Store& store : threads_[thread].all)
+void AliasOrder::waited(unsigned thread, bool in_warp) {
+  if (!time_) return;
+  if (waits_.size() <= thread) waits_.resize(thread + 1);
+  (in_warp ? waits_[thread].for_warp : waits_[thread].for_block) = time_;
+}
+
+AliasOrder::Written AliasOrder::unordered(unsigned thread, const char* bytes, unsigned size, uint64_t address) const {
+  if (!time_) return {};
+  static const Stores none;
+  for (const Store& store : (thread < threads_.size() ? threads_[thread] : none).all)
     if (bytes < store.bytes + store.size && store.bytes < bytes + size &&
         store.address - address != uint64_t(store.bytes - bytes))
-      return store.address;
-  return 0;
+      return {store.address, false};
+  const auto at = reinterpret_cast<uintptr_t>(bytes);
+  const Waits waits = thread < waits_.size() ? waits_[thread] : Waits();
+  for (uintptr_t number = at / word; number * word < at + size; ++number) {
+    const Last& last = last_[number % most_words];
+    const bool is_of_warp = last.thread / 32 == thread / 32;
+    if (last.number == number && last.thread != thread && last.distance != address - at &&
+        last.time > waits.for_block && !(is_of_warp && last.time <= waits.for_warp))
+      return {last.distance + number * word, true};
+  }
+  return {};
 }
 
 }  // namespace gpu

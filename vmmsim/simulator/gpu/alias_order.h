@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// Whether a thread reads at one address what it has written at another of the same memory, with no fence.proxy.alias of
-// its own between: such a read may return the old value, whatever it returns here.
+// Whether a thread reads at one address what was written at another of the same memory: by itself, with no
+// fence.proxy.alias of its own between, or by another thread of its block, for which it has not waited. Such a read may
+// return the old value, whatever it returns here.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -13,8 +14,14 @@ class AliasOrder {
   // `thread` is its index in the block; `bytes` is where `address` lies in this process.
   void stored(unsigned thread, const char* bytes, unsigned size, uint64_t address);
   void fenced(unsigned thread);
-  // Where the thread has written a part of these bytes under another address, without a fence since; 0: nowhere.
-  uint64_t unordered(unsigned thread, const char* bytes, unsigned size, uint64_t address) const;
+  // The thread has waited, or may have, by whatever lets it know of others of the block, or only of its warp.
+  void waited(unsigned thread, bool in_warp = false);
+  struct Written {
+    uint64_t address = 0;  // 0: nowhere
+    bool by_another = false;
+  };
+  // Where a part of these bytes was written under another address, and nothing orders this read behind that.
+  Written unordered(unsigned thread, const char* bytes, unsigned size, uint64_t address) const;
 
  private:
   static constexpr unsigned most = 64;  // of a thread; then the oldest is forgotten
@@ -28,6 +35,19 @@ class AliasOrder {
     unsigned next = 0;
   };
   std::vector<Stores> threads_;
+
+  static constexpr uintptr_t word = 4, most_words = 4096;  // a word has its place in `last_`, and others have it, too
+  struct Last {
+    uintptr_t number = 0;             // of the word
+    uint64_t distance = 0, time = 0;  // from `bytes` to `address`; of the store
+    unsigned thread = 0;
+  };
+  struct Waits {
+    uint64_t for_block = 0, for_warp = 0;
+  };
+  std::vector<Last> last_;    // the last store to each
+  std::vector<Waits> waits_;  // of each thread the time of its last
+  uint64_t time_ = 0;         // counts stores
 };
 
 }  // namespace gpu

@@ -14,9 +14,13 @@ namespace {
 template <class Work>
 void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work) {
   assert(!(active & w.waiting));
+  const auto go_on = [&](Lanes lanes) {
+    work(lanes);
+    for (const unsigned lane : each(lanes)) w.block->alias_order.waited(w.first + lane, true);
+  };
   if (active == w.alive) {  // nobody else can come
     const auto named = static_cast<Lanes>(w.rows[op.d].lane[first_of(active)]);
-    if (!(active & ~named)) return work(active);
+    if (!(active & ~named)) return go_on(active);
   }
   const auto named_by = [&](unsigned lane) { return static_cast<Lanes>(w.rows[op.d].lane[lane]); };
   for (const unsigned lane : each(active))
@@ -33,7 +37,7 @@ void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work
     Lanes set = 0;
     for (const unsigned other : each(named_by(lane) & w.alive))
       if (named_by(other) == named_by(lane)) set |= bit(other);
-    work(set);
+    go_on(set);
     go |= set;
     left &= ~set;
   }

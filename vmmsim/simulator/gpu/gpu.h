@@ -81,6 +81,14 @@ struct Fault {
   std::optional<uint64_t> address = {};  // if that is what is wrong: of memory, not of what a block or thread has
 };
 
+// A read that nothing orders after a write to another address of the same memory: by the thread itself, with no alias
+// fence between; or by another thread of its block, for which it has not waited.
+struct UnorderedRead {
+  std::string where;       // as Fault::where
+  uint64_t written, read;  // addresses
+  bool by_another;
+};
+
 struct Launch {
   const Kernel* kernel;
   std::shared_ptr<Module> module;  // kept while the kernel runs
@@ -100,9 +108,7 @@ struct Launch {
   std::function<void()> triggered = {};  // called once on a worker, when each block has let dependents begin or ended
   std::function<bool()> may_go_on = {};  // what griddepcontrol.wait waits for; none: nothing
   mutable uint64_t grid_workspace = 0;   // of grid.sync(): a cooperative kernel finds it in a window of its addresses
-  // Called for the first read that no alias fence orders after what its thread wrote at another address of the same
-  // memory: where, as Fault::where, and the two addresses.
-  std::function<void(const std::string& where, uint64_t written, uint64_t read)> unordered_read = {};
+  std::function<void(const UnorderedRead&)> unordered_read = {};  // called for the first
   mutable bool told_of_unordered_read = false;
   mutable bool told_of_multicast = false;  // that it goes there in an ordinary way; by many threads
 };
