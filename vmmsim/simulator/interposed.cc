@@ -88,7 +88,7 @@ Seen seen() { return is_read ? once : read_variable(); }
 #define REPLACED(list)                                                                                           \
   list(fopen) list(fopen64) list(glob) list(sleep) list(usleep) list(nanosleep) list(clock_nanosleep) list(poll) \
       list(ppoll) list(select) list(pselect) list(epoll_wait) list(setsockopt) list(sendmsg) list(sendmmsg)      \
-          list(alarm) list(setitimer) list(wait4) list(statx)
+          list(alarm) list(setitimer) list(wait4) list(waitid) list(statx)
 
 enum Replaced {
 #define NUMBER(name) number_of_##name,
@@ -362,6 +362,7 @@ pid_t wait_for(pid_t process, int* status, int options, rusage* usage) {  // no 
   const pid_t ended = NEXT(wait4)(process, &end_status, options, usage);
   if (status && ended > 0) *status = end_status;
   const Watcher* const watching = watcher;
+  if (watching && ended == 0) watching->asks();
   if (watching && ended > 0 && (WIFEXITED(end_status) || WIFSIGNALED(end_status))) watching->reaped(ended, end_status);
   return ended;
 }
@@ -490,6 +491,13 @@ pid_t waitpid(pid_t process, int* status, int options) { return wait_for(process
 pid_t wait(int* status) { return wait_for(-1, status, 0, nullptr); }
 pid_t wait4(pid_t process, int* status, int options, rusage* usage) noexcept {
   return wait_for(process, status, options, usage);
+}
+
+int waitid(idtype_t which, id_t id, siginfo_t* about, int options) {
+  const int result = NEXT(waitid)(which, id, about, options);
+  if (const Watcher* const watching = watcher; watching && !result && options & WNOHANG && about && !about->si_pid)
+    watching->asks();
+  return result;
 }
 
 // For --trace: no destructor runs that could tell of the end.

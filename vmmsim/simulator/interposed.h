@@ -15,6 +15,7 @@ struct Watcher {
   void (*could_not_close)(int fd);
   void (*sleeps)();  // and the sleep was over at once (--adversarial-timing)
   void (*sends)(const int* fds, size_t count);
+  void (*asks)();                           // whether a child has ended, and none has
   void (*reaped)(int process, int status);  // a child of this one has ended
   void (*exits)(int status);
 };

@@ -305,6 +305,22 @@ class TestVmmsim(VmmsimCase):
         assert (told["send"], len(told["exit"]["sockets"])) == ({"fds": [0, 1]}, 1)
         assert [line["call"] for line in self.trace()].count("sleep") == 2
 
+    def test_an_end_is_waited_for_or_asked_for(self):
+        """With --slow-import too, a child ends when its parent waits or asks again and again; time does not do."""
+        script = MEMORY.removesuffix("start()\n") + (
+            "import time\n"
+            "child = os.fork()\n"
+            "start()\n"
+            "if not child: os._exit(0)\n"
+            "end = time.monotonic() + 3\n"
+            "while time.monotonic() < end: pass\n"
+            "has_ended = lambda: os.waitpid(child, os.WNOHANG)[0] == child\n"
+            "print(has_ended())\n"
+            "while not has_ended(): pass\n"
+        )
+        options = "--adversarial-timing", "--slow-import", "1", "--trace", "trace.json"
+        self.ends(vmmsim(*options, sys.executable, "-c", script, cwd=self.scratch), 0, "False\n")
+
     # --- starting and ending
 
     def test_a_child_that_is_forked_while_threads_call_has_no_driver(self):

@@ -385,6 +385,7 @@ void trace_unordered_read(const gpu::Kernel& kernel, int device, const std::stri
 }
 
 static void trace_sleep() {
+  memory::note_ask();  // who sleeps in a loop asks for something
   const uint64_t nth = is_traced() && !thread().call ? count_call("sleep") : 0;
   if (nth > 0 && nth <= 64) write_line({.number = 0, .call = "sleep", .nth = nth});  // a loop may sleep without end
 }
@@ -397,8 +398,8 @@ static void trace_send(const int* fds, size_t count) {
 }
 
 void watch_process() {
-  static constexpr Watcher ours = {trace_close, trace_closed, trace_refused_close, trace_sleep,
-                                   trace_send,  trace_reaped, trace_exit};
+  static constexpr Watcher ours = {trace_close, trace_closed,     trace_refused_close, trace_sleep,
+                                   trace_send,  memory::note_ask, trace_reaped,        trace_exit};
   const auto watch = reinterpret_cast<WatchFunction*>(dlsym(RTLD_DEFAULT, watch_function));
   if (memory::options().trace) memory::register_presence();
   if (watch && memory::options().trace) watch(&ours);

@@ -76,6 +76,7 @@ struct Ledger {
   std::atomic<uint32_t> reached;                // counts the events that are reached; who waits, waits here
   std::atomic<uint64_t> bound;                  // counts changes of bindings
   std::atomic<int32_t> awaited;                 // the process for whose end an import waits (--slow-import)
+  std::atomic<uint32_t> asked;                  // counts what asks in vain whether a child has ended (end_late)
   std::atomic<bool> has_exported;               // a descriptor, whoever it was
   std::atomic<int32_t> present[max_present];    // processes whose end the trace is to tell; 0: nobody; or `coming`
   uint64_t serial GUARDED_BY(lock);             // of keys

@@ -164,6 +164,8 @@ Waits is_blocked_on_peer(pid_t process) {  // perhaps in a handler of a signal: 
 }
 
 bool is_awaited() { return ledger().awaited == getpid(); }
+void note_ask() { ++ledger().asked; }
+uint32_t asked() { return ledger().asked; }
 
 Mutex process_lock;
 
