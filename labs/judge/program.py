@@ -59,7 +59,7 @@ class Ended:
     stdout: str
     stderr: str
     trace: bytes
-    seen: list = None  # the calls that the witness saw, each (thread, name); None: there was none
+    seen: list = None  # as Witness.record has it; None: there was no witness
     waiting: dict = dataclasses.field(default_factory=dict)  # of one ended so: process -> whether it waits
 
 

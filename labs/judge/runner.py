@@ -83,10 +83,12 @@ def read_lines(trace):
 
 
 def fits(lines, ended):
-    """Whether each thread has a line for each call that the witness saw it make, and no other, in the same order. The
-    last may have been cut off, where the program ended in the middle of it."""
+    """Whether each thread has a line for each call that the witness saw it make, and no other, in the same order; and
+    nothing else has changed the machine. The last line may have been cut off, where the program ended in the middle."""
     if ended.seen is None:
         return True
+    if None in ended.seen:
+        return False
     told = [(line["thread"], line["call"]) for line in lines if line["call"] not in NO_CALLS]
     was_cut = ended.status or ended.why
     for thread in {thread for thread, _ in (*told, *ended.seen)}:

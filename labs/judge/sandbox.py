@@ -79,7 +79,11 @@ def as_nobody():
 def inside(command, readable, writable, cwd, by=None):
     """The words that run a command so, by a Witness or not: `readable` and `writable` are there, and no more."""
     if by:
-        return [*bubblewrap([*readable, by.program], writable, cwd, by.files), *map(str, by.words()), *command]
+        return [
+            *bubblewrap([*readable, by.program, by.names], writable, cwd, by.files),
+            *map(str, by.words()),
+            *command,
+        ]
     if way() == "bubblewrap":
         return [*bubblewrap(readable, writable, cwd), "/bin/sh", "-c", FIRST, "sh", *command]
     return [*as_nobody(), *command] if way() == "user" else command
@@ -90,20 +94,23 @@ class Witness:
     """What runs a program in a sandbox, and writes the record of its calls."""
 
     program: pathlib.Path
+    names: pathlib.Path  # of what follows
     files: dict  # of the simulator -> the same with traps
-    calls: list  # for each file the names of calls, by where they begin in it
-    writers: list  # for each where a line is handed over
+    calls: list  # for each file the names of calls, by where they begin in it; and "line", where one is handed over
 
     def words(self):
-        return [self.program, *(word for pair in zip(self.files, self.writers, strict=True) for word in pair), "--"]
+        return [self.program, self.names, *self.files, "--"]
 
     def record(self, written):
-        """(the lines of the trace, the calls that were seen: each (thread, name)) of what the witness has written."""
+        """(the lines of the trace, the calls that were seen: each (thread, name), or None if the simulated machine was
+        changed by what is no call) of what the witness has written."""
         lines, seen = [], []
         for line in written.splitlines(keepends=True):
-            if line.startswith(b"CALL ") and line.endswith(b"\n"):
-                thread, file, place = map(int, line.split()[1:])
-                seen.append((thread, self.calls[file][place]))
+            if line == b"CHANGED\n":
+                seen.append(None)
+            elif line.startswith(b"CALL ") and line.endswith(b"\n"):
+                _, thread, name = line.decode().split()
+                seen.append((int(thread), name))
             else:
                 lines.append(line)
         return b"".join(lines), seen
@@ -117,15 +124,15 @@ def witness(compiler, package):
     directory = tempfile.TemporaryDirectory(prefix="lab-")
     atexit.register(directory.cleanup)
     os.chmod(directory.name, 0o755)
-    its = Witness(pathlib.Path(directory.name, "witness"), {}, [], [])
-    done = subprocess.run([compiler, "-O1", WITNESS, "-o", its.program], capture_output=True, text=True)
+    its = Witness(pathlib.Path(directory.name, "witness"), pathlib.Path(directory.name, "names"), {}, [])
+    done = subprocess.run([compiler, "-O2", WITNESS, "-o", its.program], capture_output=True, text=True)
     if done.returncode:
         raise OSError(f"{WITNESS} is not built by {compiler}: {done.stderr}")
     for file in (next(package.glob(name)) for name in TRACED):
         its.files[file] = pathlib.Path(directory.name, file.name)
-        calls = put_traps(file, its.files[file])
-        its.writers.append(next((at for at, name in calls.items() if name == OF_LINE), 0))
-        its.calls.append(calls)
+        its.calls.append(put_traps(file, its.files[file]))
+    places = [f"{file} {at} {name}\n" for file, calls in enumerate(its.calls) for at, name in calls.items()]
+    its.names.write_text("".join(places))
     return its if runs(inside(["/bin/true"], [], [], "/", its)) else None
 
 
@@ -142,7 +149,7 @@ def put_traps(file, to):
             if not data.startswith(PAD, at):
                 raise OSError(f"{file}: {name} has no room for a trap: build it anew")
             data[at : at + len(TRAP)] = TRAP
-            calls[at] = name.partition("@")[0].partition("_v")[0].lstrip("_") if name != OF_LINE else name
+            calls[at] = name.partition("@")[0].partition("_v")[0].lstrip("_") if name != OF_LINE else "line"
     to.write_bytes(data)
     to.chmod(0o755)
     return calls

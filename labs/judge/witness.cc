@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT-0
-// witness FILE OFFSET ... -- COMMAND: runs vmmsim and a student's program, and writes the record of the calls.
+// witness NAMES FILE ... -- COMMAND: runs vmmsim and a student's program, and writes the record of the calls.
 //
 // The first process of a sandbox. All others run under ptrace, and have no way to the record. In the simulator's FILEs
-// the judge has put a trap at the beginning of each call and, at OFFSET, where a line of the trace is handed over
-// (sandbox.py). A line that code of these files hands over is read out of the process into the record. A call that
-// other code makes is "CALL thread file offset" there, before its line: the judge compares.
+// the judge has put a trap at the beginning of each call and where a line of the trace is handed over (sandbox.py);
+// NAMES has "file offset name" of each, and of the last the name "line". A line that code of these files hands over is
+// read out of the process into the record. A call that other code makes is "CALL thread name" there, before its line:
+// the judge compares. "CHANGED" is there if the simulated machine was changed by what is no call.
 #include <elf.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -19,24 +21,35 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <string>
+#include <vector>
 
-const int record = 8, left = 251;  // OF_TRACE of program.py, LEFT of sandbox.py
-struct File {
-  const char* path;
-  uint64_t writer;  // the offset of the function that gets a line; 0: none
-};
-File files[4];
-int file_count = 0;
+const int record = 8, left = 251;        // OF_TRACE of program.py, LEFT of sandbox.py
+using Place = std::pair<int, uint64_t>;  // a file, and where in it
+std::vector<std::string> files;
+std::map<Place, std::string> names;
 
 [[noreturn]] void fail(const char* call) {
   std::fprintf(stderr, "witness: %s: %s\n", call, std::strerror(errno));
   _exit(125);
+}
+
+void read_names(const char* path) {
+  FILE* const all = std::fopen(path, "re");
+  if (!all) fail(path);
+  int file = 0;
+  unsigned long offset = 0;
+  char name[256];
+  while (std::fscanf(all, "%d %lu %255s", &file, &offset, name) == 3) names[{file, offset}] = name;
+  std::fclose(all);
 }
 
 bool read_memory(pid_t thread, uint64_t from, void* to, size_t size) {
@@ -89,8 +102,8 @@ template <class Visit> void each_mapping(pid_t thread, const Visit& visit) {
     int name = 0;
     std::sscanf(line, "%lx-%lx %*s %lx %*s %*s %n", &begin, &end, &offset, &name);
     line[std::strcspn(line, "\n")] = '\0';
-    for (int file = 0; file < file_count; ++file)
-      if (!std::strcmp(line + name, files[file].path)) visit(begin, end, offset, file);
+    const auto found = std::find(files.begin(), files.end(), line + name);
+    if (found != files.end()) visit(begin, end, offset, int(found - files.begin()));
   }
   if (maps) std::fclose(maps);
 }
@@ -103,9 +116,193 @@ void write_record(const char* text, size_t size) {
   }
 }
 
-void write_line(pid_t thread, uint64_t size, uint64_t from) {
+// Whether a call may have ended with this line: it goes on after a `wait`.
+bool write_line(pid_t thread, uint64_t size, uint64_t from) {
   static char line[1 << 20];
-  if (size <= sizeof line && read_memory(thread, from, line, size)) write_record(line, size);
+  static const char wait[] = "\"call\":\"wait\"";
+  if (size > sizeof line || !read_memory(thread, from, line, size)) return false;
+  write_record(line, size);
+  return !memmem(line, std::min(size, uint64_t(200)), wait, sizeof wait - 1);
+}
+
+// --- The simulated machine, from outside ----------------------------------------------------------------------------
+// Files of vmmsim, the ledger by the layout in vmmsim/simulator/memory/ledger.h. That and the memory of GPUs lie in the
+// process, too, so it could write there: but then they are not, when a call begins, what they were after the last.
+
+struct Failure {  // as in Options
+  char call[64];
+  uint64_t number;
+  int32_t process, error;
+};
+const off_t of_counters = 16, of_failure = of_counters + 8;
+using Frames = std::map<uint64_t, uint64_t>;  // of all GPUs: what is written there, in 64 bits
+
+struct Machine {
+  int ledger = -1;
+  std::vector<int> gpus;  // files
+  char constants[4096];
+  bool is_known = false;  // what memory was after the last call, when this much work had been done
+  int64_t work = 0;
+  Frames memory;
+  std::map<pid_t, std::string> calling;  // threads, and what
+  bool was_changed = false;
+} machine;
+
+// Fletcher's, in four rows; a page that was never written is as one of zeros.
+uint64_t sum_of(int file, off_t begin, off_t end) {
+  static uint64_t piece[8192];
+  uint64_t sums[4] = {}, sums_of_sums[4] = {}, all = 0;
+  for (off_t at = begin; at < end;) {
+    const off_t data = lseek(file, at, SEEK_DATA), next = data < 0 ? end : std::min(data, end);
+    for (size_t row = 0; row < 4; ++row) sums_of_sums[row] += sums[row] * uint64_t((next - at) / 32);
+    const off_t hole = next < end ? std::min(lseek(file, next, SEEK_HOLE), end) : end;
+    for (at = next; at < hole;) {
+      const ssize_t got = pread(file, piece, std::min(sizeof piece, size_t(hole - at)), at);
+      if (got <= 0) return 0;
+      for (ssize_t i = 0; i < got / 8; i += 4)
+        for (ssize_t row = 0; row < 4; ++row) sums_of_sums[row] += sums[row] += piece[i + row];
+      at += got;
+    }
+  }
+  for (size_t row = 0; row < 4; ++row) all = (all + sums[row]) * 0x9e3779b97f4a7c15 + sums_of_sums[row] * 3;
+  return all;
+}
+
+Frames written_frames() {
+  const off_t frame = 2 << 20;
+  Frames all;
+  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu)
+    for (off_t at = 0; (at = lseek(machine.gpus[gpu], at, SEEK_DATA)) >= 0; at += frame) {
+      at -= at % frame;
+      if (const uint64_t sum = sum_of(machine.gpus[gpu], at, at + frame)) all[uint64_t(gpu) << 48 | uint64_t(at)] = sum;
+    }
+  return all;
+}
+
+// How much work has begun and ended, or -1: some goes on.
+int64_t work_done() {
+  uint32_t begun_ended[2] = {0, 1};
+  if (pread(machine.ledger, begun_ended, sizeof begun_ended, of_counters) < 0) fail("pread");
+  return begun_ended[0] == begun_ended[1] ? begun_ended[0] : -1;
+}
+
+// All that was there is: memory may have been given back, and then it is cleared.
+bool is_same(const Frames& before, const Frames& now) {
+  for (const auto& [at, sum] : now)
+    if (const auto was = before.find(at); was == before.end() || was->second != sum) return false;
+  return true;
+}
+
+void look_at_constants() {
+  static char now[sizeof machine.constants];
+  if (pread(machine.ledger, now, sizeof now, 0) < 0) fail("pread");
+  std::memcpy(now + of_counters, machine.constants + of_counters, of_failure - of_counters);
+  machine.was_changed |= std::memcmp(now, machine.constants, sizeof now) != 0;
+}
+
+// Calls that write to no memory of GPUs, but that they may clear it.
+bool is_quiet(const std::string& call) {
+  for (const char* const begin : {"cuMemAddress", "cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemSetAccess",
+                                  "cuMemGetA", "cuMemRelease", "cuMemRetain", "cuMemExport", "cuMemImport"})
+    if (!call.compare(0, std::strlen(begin), begin)) return true;
+  return false;
+}
+
+void look_before_call(pid_t thread, const std::string& call) {
+  if (machine.ledger < 0) return;
+  const bool was_changed = machine.was_changed;
+  look_at_constants();
+  if (machine.is_known && machine.calling.empty() && !is_quiet(call) && work_done() == machine.work) {
+    const bool same = is_same(machine.memory, written_frames());
+    machine.was_changed |= !same && work_done() == machine.work;
+  }
+  if (machine.was_changed && !was_changed) write_record("CHANGED\n", 8);
+  machine.calling[thread] = call;
+}
+
+void look_after_call(pid_t thread) {
+  if (machine.ledger < 0) return;
+  const auto call = machine.calling.find(thread);
+  const bool was_quiet = call != machine.calling.end() && is_quiet(call->second);
+  if (call != machine.calling.end()) machine.calling.erase(call);
+  if (was_quiet) return;
+  machine.work = work_done();
+  machine.is_known = machine.calling.empty() && machine.work >= 0;
+  if (machine.is_known) machine.memory = written_frames();
+  machine.is_known &= work_done() == machine.work;
+}
+
+// --fail, which vmmsim has read: the process is to learn of it in the call that fails, and not before.
+struct {
+  Failure asked = {};
+  uint64_t count = 0;
+  std::vector<pid_t> processes;  // in the order of their first calls
+} failure;
+
+// Takes the words of a process out of /proc.
+void hide_words(pid_t process) {
+  char path[32], line[1024] = "";
+  std::snprintf(path, sizeof path, "/proc/%d/stat", process);
+  FILE* const stat = std::fopen(path, "re");
+  const char* at = stat && std::fgets(line, sizeof line, stat) ? std::strrchr(line, ')') : nullptr;
+  if (stat) std::fclose(stat);
+  for (int field = 2; at && field < 48; ++field) at = std::strchr(at + 1, ' ');
+  unsigned long begin = 0, end = 0;
+  if (!at || std::sscanf(at, "%lu %lu", &begin, &end) != 2 || end <= begin) fail("no words to hide");
+  std::vector<char> blank(end - begin);
+  const iovec here = {blank.data(), blank.size()}, there = {reinterpret_cast<void*>(begin), blank.size()};
+  if (process_vm_writev(process, &here, 1, &there, 1, 0) != ssize_t(blank.size())) fail("process_vm_writev");
+}
+
+void take_failure(pid_t vmmsim) {
+  const Failure none = {};
+  if (pread(machine.ledger, &failure.asked, sizeof none, of_failure) < 0) fail("pread");
+  if (!failure.asked.number) return;
+  if (pwrite(machine.ledger, &none, sizeof none, of_failure) < 0) fail("pwrite");
+  for (const pid_t process : {vmmsim, getpid()}) hide_words(process);
+}
+
+// Opens the files of vmmsim, if it has them by now.
+void open_machine(pid_t vmmsim) {
+  char path[64], name[64];
+  std::map<int, int> memory;
+  for (int fd = 0, owner = 0; fd < 256; ++fd) {
+    std::snprintf(path, sizeof path, "/proc/%d/fd/%d", vmmsim, fd);
+    const ssize_t size = readlink(path, name, sizeof name - 1);
+    name[size > 0 ? size : 0] = '\0';
+    if (!std::strcmp(name, "/memfd:vmmsim-ledger (deleted)")) machine.ledger = open(path, O_RDWR | O_CLOEXEC);
+    if (std::sscanf(name, "/memfd:vmmsim-memory-%d", &owner) == 1) memory[owner] = open(path, O_RDONLY | O_CLOEXEC);
+  }
+  if (machine.ledger < 0) return;
+  for (const auto& [owner, file] : memory) machine.gpus.push_back(file);
+  machine.gpus.pop_back();  // the host's, which a program may write to
+  take_failure(vmmsim);
+  if (pread(machine.ledger, machine.constants, sizeof machine.constants, 0) < 0) fail("pread");
+}
+
+pid_t process_of(pid_t thread) {
+  char path[32], line[128];
+  int process = thread;
+  std::snprintf(path, sizeof path, "/proc/%d/status", thread);
+  FILE* const status = std::fopen(path, "re");
+  while (status && std::fgets(line, sizeof line, status) && std::sscanf(line, "Tgid: %d", &process) != 1) {
+  }
+  if (status) std::fclose(status);
+  return process;
+}
+
+void let_fail(pid_t thread, const std::string& call) {
+  Failure told = failure.asked;
+  if (!told.number) return;
+  const pid_t process = process_of(thread);
+  auto& all = failure.processes;
+  if (std::find(all.begin(), all.end(), process) == all.end()) all.push_back(process);
+  if (told.process && (size_t(told.process) > all.size() || all[size_t(told.process) - 1] != process)) return;
+  if (call != told.call || ++failure.count != told.number) return;
+  told.number = 1;         // the next of this name ...
+  told.process = -thread;  // ... that this thread makes
+  std::memcpy(machine.constants + of_failure, &told, sizeof told);
+  if (pwrite(machine.ledger, &told, sizeof told, of_failure) < 0) fail("pwrite");
 }
 
 // Whether a thread has stopped at a trap of the judge's.
@@ -119,12 +316,16 @@ bool is_at_trap(pid_t thread) {
     is_called_by_simulator |= begin <= now.caller && now.caller < end;
   });
   if (file < 0) return false;
-  const bool is_line = offset == files[file].writer;
-  char text[80];
+  const std::string& name = names[{file, offset}];
+  const bool is_line = name == "line";
   if (is_line && is_called_by_simulator) {
-    write_line(thread, now.argument[1], now.argument[2]);  // a string_view: its size and its text
+    if (write_line(thread, now.argument[1], now.argument[2]))  // a string_view: its size and its text
+      look_after_call(thread);
   } else if (!is_line && !is_called_by_simulator) {
-    write_record(text, size_t(std::snprintf(text, sizeof text, "CALL %d %d %lu\n", thread, file, offset)));
+    look_before_call(thread, name);
+    const std::string text = "CALL " + std::to_string(thread) + " " + name + "\n";
+    write_record(text.data(), text.size());
+    let_fail(thread, name);
   }
   pass_trap(thread);
   return true;
@@ -193,17 +394,18 @@ pid_t start(char** words) {
   return child;
 }
 
-void let_go_on(pid_t thread, int status) {
+void let_go_on(pid_t program, pid_t thread, int status) {
   const int signal = WSTOPSIG(status), event = status >> 16;
   if (event == PTRACE_EVENT_SECCOMP) guard_code(thread);
+  if (event == PTRACE_EVENT_EXEC && machine.ledger < 0) open_machine(program);
   const bool has_stopped = event == PTRACE_EVENT_STOP && signal != SIGTRAP;  // by SIGSTOP or the like
   const bool is_ours = event || (signal == SIGTRAP && is_at_trap(thread));
   ptrace(has_stopped ? PTRACE_LISTEN : PTRACE_CONT, thread, 0, is_ours ? 0 : signal);
 }
 
 int main(int, char** words) {
-  for (++words; *words && std::strcmp(*words, "--"); words += 2)
-    files[file_count++] = {words[0], std::strtoull(words[1], nullptr, 10)};
+  read_names(*++words);
+  for (++words; *words && std::strcmp(*words, "--"); ++words) files.push_back(*words);
   const pid_t program = start(words + 1);
   struct sigaction interrupts = {};
   interrupts.sa_handler = [](int) {};
@@ -211,7 +413,8 @@ int main(int, char** words) {
   for (int result = 125, status = 0;;) {
     const pid_t thread = waitpid(-1, &status, __WALL);
     if (thread < 0) return errno == EINTR ? left : result;  // who is left gets a second, and ends with this process
-    if (WIFSTOPPED(status)) let_go_on(thread, status);
+    if (WIFSTOPPED(status)) let_go_on(program, thread, status);
+    else machine.calling.erase(thread);
     if (thread != program || WIFSTOPPED(status)) continue;
     result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     alarm(1);

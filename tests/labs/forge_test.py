@@ -24,6 +24,10 @@ CASES = {  # what a program does before it calls cudaMalloc
     "    if (child == 0) _exit(0);\n    if (child < 0) std::exit(2);",
     "has a namespace": "if (unshare(CLONE_NEWUSER)) std::exit(2);",
     "runs a second simulator": 'if (std::system("LAB_MAIN=nothing SIMULATOR --trace /dev/null PROGRAM")) std::exit(2);',
+    "stores into a GPU's memory": 'simulators("memory-0")[4096] ^= 1;',
+    "writes a GPU's memory by its file": "write_by_file();",
+    "makes the granularity another": "granularity()[0] = 1 << 20;",
+    "knows which call will fail": 'if (knows("cudaFree")) std::exit(2);',
 }
 SOURCE = """#include "../lab.h"
 #include <dlfcn.h>
@@ -38,6 +42,7 @@ SOURCE = """#include "../lab.h"
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 const std::string what = std::getenv("LAB_MAIN");
 const std::string forged =
@@ -45,13 +50,36 @@ const std::string forged =
     R"("device":-1,"arguments":{},"result":"","outputs":{},"changes":[],"explanation":""})"
     "\\n";
 char* code() { return static_cast<char*>(dlsym(RTLD_DEFAULT, "cuMemCreate")); }
-char* options() {  // of vmmsim, in the memory that it shares with the program: explain, leaks, trace, strict, ...
-  unsigned long begin = 0;
+char* simulators(const std::string& file) {  // a file of vmmsim, in the memory that it shares with the program
   std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line) && !begin;)
-    if (line.find("memfd:vmmsim-ledger") != line.npos) begin = std::stoul(line, nullptr, 16);
-  const char given[16] = {1, 0, 1, 0, 0, 1};
-  return static_cast<char*>(memmem(reinterpret_cast<void*>(begin), 65536, given, sizeof given));
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("memfd:vmmsim-" + file) != line.npos) return reinterpret_cast<char*>(std::stoul(line, nullptr, 16));
+  std::exit(2);
+}
+char* find(const void* what, size_t size) { return static_cast<char*>(memmem(simulators("ledger"), 4096, what, size)); }
+char* options() {  // explain, leaks, trace, strict, ...
+  const char given[12] = {1, 0, 1, 0, 0, 1, 0, 0, 10};
+  return find(given, sizeof given);
+}
+size_t* granularity() {
+  const size_t given[] = {2 << 20, 2 << 20};  // also of multicast
+  return reinterpret_cast<size_t*>(find(given, sizeof given));
+}
+void write_by_file() {
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(file.path().filename());
+    if (std::filesystem::read_symlink(file).string().find("memfd:vmmsim-memory-0") == 1)
+      if (pwrite(fd, "forged", 6, 4096) == 6) return;
+  }
+  std::exit(2);
+}
+bool knows(const std::string& call) {
+  for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(process.path() / "cmdline");
+    const std::string words((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    if (words.find(call) != words.npos) return true;
+  }
+  return find(call.data(), call.size());
 }
 void write_everywhere() {
   std::error_code error;
@@ -86,7 +114,8 @@ def program(tmp_path_factory):
     by = sandbox.witness("g++", VMMSIM.parents[1])
     (code,) = (at for at, name in by.calls[1].items() if name == "cuMemCreate")
     with Program(source) as built:
-        text = SOURCE.replace("CODE", str(code)).replace("WRITER", str(by.writers[1])) + "".join(parts) + BEHIND
+        (line,) = (at for at, name in by.calls[1].items() if name == "line")
+        text = SOURCE.replace("CODE", str(code)).replace("WRITER", str(line)) + "".join(parts) + BEHIND
         built.source.write_text(text.replace("SIMULATOR", str(VMMSIM)).replace("PROGRAM", str(built.file)))
         built.text = source.read_text()
         assert built.build() == (True, "")
@@ -95,7 +124,8 @@ def program(tmp_path_factory):
 
 def outcome(program, name):
     """In words, what the record of a run is like."""
-    run = Runner(program).run({"gpus": 1, "main": name})
+    fail = {"fail": "cudaFree:1=cudaErrorUnknown"} if name.startswith("knows") else {}
+    run = Runner(program).run({"gpus": 1, "main": name} | fail)
     if run.is_disturbed:
         assert "the record of its calls does not fit them" in run.stopped().happened
         return "disturbed"
@@ -120,6 +150,10 @@ def outcome(program, name):
         ("has a child that is not traced", "whole", "status 2"),
         ("has a namespace", "whole", "status 2"),
         ("runs a second simulator", "whole", "has both programs"),
+        ("stores into a GPU's memory", "whole", "disturbed"),
+        ("writes a GPU's memory by its file", "whole", "disturbed"),
+        ("makes the granularity another", "whole", "disturbed"),
+        ("knows which call will fail", "status 2", "status 1"),
     ],
 )
 def test_a_forgery_is_in_vain(name, without, by_witness, program, monkeypatch):

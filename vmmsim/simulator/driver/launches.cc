@@ -118,19 +118,24 @@ void start_kernel(const Work& work, const Operation& op) {
   now.triggered = [op] { triggered(op); };
   if (!op->prerequisites.empty()) now.may_go_on = [op] { return may_go_on(op); };
   now.done = [op](const gpu::Fault* fault) {
+    memory::note_work(false);
     if (fault) set_fault(*fault, op->asked_by.call);
     ended(op);
   };
   if (memory::options().trace)
     now.unordered_read = [kernel = now.kernel, device = now.module->device(), launch = op->asked_by.call](
                              const gpu::UnorderedRead& its) { trace_unordered_read(*kernel, device, launch, its); };
-  if (memory::options().late_kernels == 0) return gpu::launch(std::move(now));
+  if (memory::options().late_kernels == 0) {
+    memory::note_work(true);
+    return gpu::launch(std::move(now));
+  }
   using Clock = std::chrono::steady_clock;
   const auto latest = Clock::now() + std::chrono::milliseconds(memory::options().late_kernels);
   gpu::poll([op, now, latest, launch = op->asked_by.call] {  // a launch may come from any thread: the call is kept
     const std::string waiter = waiter_of(op);
     if (waiter.empty() && Clock::now() < latest && !fault()) return false;
     trace_begin(*now.kernel, now.parameters, now.module->device(), launch, waiter);
+    memory::note_work(true);
     gpu::launch(now);
     return true;
   });

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "../gpu/gpu.h"
+#include "../memory/this_machine.h"
 #include "capture.h"
 #include "contexts.h"
 #include "driver.h"
@@ -154,7 +155,12 @@ SharedWork words_work(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& given) {
   work->given.memOp.paramArray = words->data();
   if (std::any_of(words->begin(), words->end(), is_wait)) {
     work->start = [device, words](const Work&, const Operation& op) {
-      gpu::poll([watch = Watch{device, words, op}]() mutable { return watch.proceed(); });
+      gpu::poll([watch = Watch{device, words, op}]() mutable {
+        memory::note_work(true);
+        const bool is_through = watch.proceed();
+        memory::note_work(false);
+        return is_through;
+      });
     };
   }
   return work;

@@ -145,6 +145,7 @@ Operation add_steps(const std::vector<Step>& steps, std::vector<Start> starts, c
 
 void start_task(const Work& work, const Operation& op) {
   gpu::run([op, task = *work.task()] {
+    memory::note_work(true);
     try {
       task.run();
     } catch (const memory::Refused& refused) {  // it was allowed when it was put in
@@ -153,6 +154,7 @@ void start_task(const Work& work, const Operation& op) {
       const std::string& reason = unmapped.empty() ? refused.reason : unmapped;
       set_fault({task.too_late, "a copy or memset came too late: " + reason, "", refused.address});
     }
+    memory::note_work(false);
     ended(op);
   });
 }

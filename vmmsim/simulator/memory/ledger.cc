@@ -196,9 +196,12 @@ static int nth_process() {
 
 bool count_for_fail(const char* call) {
   const int process = nth_process(), wanted = options().fail_process;
-  return !std::strcmp(call, options().fail_call) && (!wanted || wanted == process) &&
+  const bool is_wanted = !wanted || wanted == process || (wanted < 0 && wanted == -int(syscall(SYS_gettid)));
+  return is_wanted && !std::strcmp(call, options().fail_call) &&
          ++ledger().calls == options().fail_number;
 }
+
+void note_work(bool begins) { ++(begins ? ledger().work_begun : ledger().work_ended); }
 
 void SharedMutex::make() {
   pthread_mutexattr_t attributes;

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include "../mutex.h"
 #include "this_machine.h"
@@ -65,10 +66,13 @@ class CAPABILITY("mutex") SharedMutex {
   pthread_mutex_t mutex_;
 };
 
+// Up to the lock nothing changes but the counters. Who looks on from outside, as the labs' witness does, knows this
+// layout: it sees whether all is as it was, and has a call fail by writing into the options.
 struct Ledger {
-  uint64_t token, bytes;  // to know it again; of this file
-  Machine machine;
+  uint64_t token, bytes;                         // to know it again; of this file
+  std::atomic<uint32_t> work_begun, work_ended;  // kernels, copies and the like, that may write to memory of GPUs
   Options options;
+  Machine machine;
   int32_t trace_file, memory_file[max_owners];  // descriptors of vmmsim
   SharedMutex lock;                             // after the process's; of all that follows and is not atomic
   std::atomic<uint64_t> calls;                  // of those that --fail counts
@@ -92,6 +96,7 @@ struct Ledger {
   int owners() const { return (machine.gpus + 1) * machine.nodes; }
   uint32_t* frames_of(int owner) { return next + uint64_t(owner) * gpu[0].frames; }
 };
+static_assert(offsetof(Ledger, options.fail_error) == 24 + 76 && offsetof(Ledger, lock) >= 4096);
 
 Ledger& ledger();            // joins the machine if this process has not yet
 int ledger_file();           // a descriptor of it, close-on-exec

@@ -7,17 +7,17 @@ namespace memory {
 
 // Plain data: it lies in memory that processes share.
 struct Options {
+  char fail_call[64] = "";  // --fail CALL:N@K=ERROR; empty: none
+  uint64_t fail_number = 0;
+  int fail_process = 0;  // 0: of all processes together; negative: of this thread alone
+  int fail_error = 0;    // the CUresult or cudaError_t
   bool explain = false, leaks = false, trace = false;
   bool strict = false;              // an ordinary access to a multicast address is a fault
   bool adversarial_timing = false;  // sleeps and time limits are over at once, processes end late, descriptors differ
   bool unsupported_ends = false;    // the launch of a kernel that is not simulated ends the process
-  char fail_call[64] = "";          // --fail CALL:N@K=ERROR; empty: none
-  uint64_t fail_number = 0;
-  int fail_process = 0;  // 0: of all processes together
-  int fail_error = 0;    // the CUresult or cudaError_t
-  int slow_after = 10;   // seconds of a kernel, after which the user is told
-  int slow_import = 0;   // seconds for which an import waits at most, until the memory's maker has ended
-  int late_kernels = 0;  // milliseconds for which a kernel does not begin, unless the program waits for it
+  int slow_after = 10;              // seconds of a kernel, after which the user is told
+  int slow_import = 0;              // seconds for which an import waits at most, until the memory's maker has ended
+  int late_kernels = 0;             // milliseconds for which a kernel does not begin, unless the program waits for it
 };
 
 }  // namespace memory

@@ -30,5 +30,6 @@ constexpr char worker_name[] = "vmmsim worker";  // of each thread that runs ker
 const char* environment(const char* name);  // null: there is no such variable
 // Counts the calls named --fail's CALL, over all processes: true for the one that must fail.
 bool count_for_fail(const char* call);
+void note_work(bool begins);  // that may write to memory of GPUs; or its end
 
 }  // namespace memory
