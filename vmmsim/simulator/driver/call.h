@@ -22,7 +22,7 @@
 namespace gpu {
 struct Kernel;
 struct UnorderedRead;
-}
+}  // namespace gpu
 
 namespace driver {
 

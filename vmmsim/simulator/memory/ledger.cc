@@ -197,8 +197,7 @@ static int nth_process() {
 bool count_for_fail(const char* call) {
   const int process = nth_process(), wanted = options().fail_process;
   const bool is_wanted = !wanted || wanted == process || (wanted < 0 && wanted == -int(syscall(SYS_gettid)));
-  return is_wanted && !std::strcmp(call, options().fail_call) &&
-         ++ledger().calls == options().fail_number;
+  return is_wanted && !std::strcmp(call, options().fail_call) && ++ledger().calls == options().fail_number;
 }
 
 void note_work(bool begins) { ++(begins ? ledger().work_begun : ledger().work_ended); }
