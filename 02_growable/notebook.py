@@ -213,8 +213,9 @@ ok(cu.cuMemAddressFree(address, reserved))
 # %% [4] refused
 # The old addresses: nobody has told them. What will the graph find?
 #
-# **The next cell ends in a fault, and after a fault no call works any more.** To go on by hand, run the first cell of
-# the notebook again, and those after it. Those of the program in C++ run all the same: it is a process of its own.
+# **The next cell ends in a fault, and after a fault hardly a call works any more.** To go on by hand, run the first
+# cell of the notebook again, and those after it. Those of the program in C++ run all the same: it is a process of its
+# own.
 try:
     ok(cu.cuGraphLaunch(graph, stream))
     ok(cu.cuStreamSynchronize(stream))

@@ -149,9 +149,8 @@ class Kernels:
 
 IN_ANOTHER_PROCESS = """
 import contextlib, io, json, socket, sys, traceback
-sys.path.insert(0, sys.argv[1])
 import by_hand
-names = {**vars(by_hand), "socket": socket.socket(fileno=int(sys.argv[2]))}
+names = {**vars(by_hand), "socket": socket.socket(fileno=int(sys.argv[1]))}
 for line in sys.stdin:
     out, wrong = io.StringIO(), ""
     with contextlib.redirect_stdout(out):
@@ -168,14 +167,7 @@ class Process:
 
     def __init__(self):
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        words = [
-            sys.executable,
-            "-B",
-            "-c",
-            IN_ANOTHER_PROCESS,
-            str(pathlib.Path(__file__).parent),
-            str(theirs.fileno()),
-        ]
+        words = [sys.executable, "-B", "-c", IN_ANOTHER_PROCESS, str(theirs.fileno())]
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self._process = subprocess.Popen(words, pass_fds=[theirs.fileno()], **streams)
         theirs.close()

@@ -39,7 +39,7 @@ WORDS = {  # that fit a page alone, and a notebook's in their place
     r"On this page\b": "In this notebook",
     r"this page\b": "this notebook",
     r"```sh\n\./run\.sh \d\d.*\n```": "Cells of this notebook build the program and run it.",
-    r"run `\./run\.sh(?: --sim)? \d\d` again": "run its cell and the two after it again",
+    r"run\s+`\./run\.sh(?: --sim)?\s+\d\d`\s+again": "run its cell and the two after it again",
     r"`build/bin/(\w+_broken)`": r"`\1`",
     r"`\./run\.sh --view\s+build/bin/(\w+)`": rf"`{HERE}/run.sh --view {MINE}/\1`",
 }
@@ -71,14 +71,12 @@ pathlib.Path("{MINE}").mkdir(exist_ok=True)
 
 # From here on cells of Python run in a process on simulated GPUs, which begins anew each time this cell is run.
 os.environ["VMMSIM_PYTHON"] = str(here.resolve() / ".venv" / "bin" / "python3")
-site.addsitedir(here / "build" / "vmmsim" / "installed")
-%load_ext vmmsim
+packages = here.resolve() / "build" / "vmmsim" / "installed"
+os.environ["PYTHONPATH"] = f"{{{{packages}}}}:{{{{here.resolve()}}}}/common"  # vmmsim, and by_hand.py
+site.addsitedir(packages)
+%reload_ext vmmsim
 %vmm start
 %vmm fold"""
-IMPORT = f"""import sys
-
-sys.path.append("{HERE}/common")
-"""
 BY_HAND = """## By hand
 
 From here on the addresses and the memory are drawn for each cell that changes them. Open *What happened* below the cell
@@ -88,8 +86,8 @@ The calls are `cu.` and the name that they have in C. `ok` gives what a call ret
 refused. `use(0)` takes GPU 0 for kernels and copies, `memory_on(0)` and `access_for(0)` fill the structs of lesson 01,
 and `read` copies integers to the host. You can read them all in [by_hand.py](../common/by_hand.py).
 
-If you change a cell so that a kernel of the GPU faults, no call works any more. Then run the first cell of the notebook
-again, and those after it: it starts a new process. For this machine's GPUs write `%vmm start --real` there."""
+If you change a cell so that a kernel of the GPU faults, hardly a call works any more. Then run the first cell of the
+notebook again, and those after it: it starts a new process. For this machine's GPUs write `%vmm start --real` there."""
 ANSWER = """<details><summary>Answer</summary>
 
 {}
@@ -245,7 +243,7 @@ class Notebook:
     def prepare(self):
         self.text(BY_HAND)
         ((_, code, _),) = self.by_hand.pop(0)
-        self.add("code", IMPORT + code)
+        self.add("code", code)
 
     def practise(self, section):
         """The labs, as cells, and then what else the page says there."""

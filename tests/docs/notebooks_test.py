@@ -20,7 +20,7 @@ import tempfile
 import pytest
 
 from docs.tools import notebooks
-from docs.tools.notebooks import IMPORT, cells_by_hand
+from docs.tools.notebooks import cells_by_hand
 from scripts.lessons import lessons, on_simulator, program_config
 from scripts.transcript import expectations, pair
 from tests.machines import ROOT, copy_checkout, expect, need_index, run
@@ -148,7 +148,7 @@ def check_part(lesson, lines, first, last):
 
 def check_code(lesson, cells):
     """Cells fail with their commands; the first sets up; the program and each starter are there to the letter."""
-    for part in '"https://example.org/vmm"', '"--branch=v1"', '"notebook.sh"', "\n%load_ext vmmsim\n", "\n%vmm fold":
+    for part in '"https://example.org/vmm"', '"--branch=v1"', '"notebook.sh"', "\n%reload_ext vmmsim\n", "\n%vmm fold":
         if part not in cells[0]:
             fail(f"{lesson}: the first code cell does not set up, {part} is missing:\n{cells[0]}")
     by_hand = cells_by_hand(ROOT / lesson / "notebook.py")
@@ -156,7 +156,6 @@ def check_code(lesson, cells):
     if sorted(by_hand) != list(range(len(steps) + 1)) or not all(by_hand[step][0][0] for step in by_hand if step):
         fail(f"{lesson}: a step has nothing to do by hand, or begins without a question")
     codes = [code for step in sorted(by_hand) for _, code, _ in by_hand[step]]
-    codes[0] = IMPORT + codes[0]
     if cells[1 : 1 + len(codes)] != codes:
         fail(f"{lesson}: the calls by hand are not there, one after the other")
     for cell in cells[1 + len(codes) :]:
@@ -185,7 +184,7 @@ def check_highlighted(lesson, cells):
 def check_code_of_questions(lesson, cells):
     """Functions that a question names in place of their code stand right before the cell that uses them."""
     for question, code, _ in (cell for step in cells_by_hand(ROOT / lesson / "notebook.py").values() for cell in step):
-        at = next(index for index, cell in enumerate(cells) if cell.source.removeprefix(IMPORT) == code)
+        at = next(index for index, cell in enumerate(cells) if cell.source == code)
         for names in re.findall(r"^<!-- listing: \S+ (.*) -->$", question, re.MULTILINE):
             for name in names.split(", "):
                 if not re.search(rf"^\w.* {name}\(", cells[at - 1].source, re.MULTILINE):
@@ -313,7 +312,7 @@ def the_cell(cells, words):
 def check_by_hand(lesson, cells):
     for step, its in cells_by_hand(ROOT / lesson / "notebook.py").items():
         for question, code, is_refused in its:
-            *_, outputs = next(cell for cell in cells if cell[0] in (code, IMPORT + code))
+            *_, outputs = next(cell for cell in cells if cell[0] == code)
             shown = "".join(output.get("data", {}).get("text/html", "") for output in outputs)
             if len(outputs) > 1 or len(outputs) == 1 and not shown.startswith("<details style"):
                 fail(f"{lesson} [{step}]: the answer is not folded after\n{code}\n{outputs}")

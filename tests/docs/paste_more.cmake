@@ -38,6 +38,8 @@ endforeach()
 example_test(docs.paste.python ${python} tests.docs.paste_python_test ${vmmsim})
 example_test(docs.paste.sleep.python ${python} tests.docs.paste_sleep_python_test ${vmmsim})
 example_test(docs.paste.python_newest ${python} tests.docs.paste_python_test ${vmmsim} newest)
+set_tests_properties(docs.paste.python docs.paste.sleep.python docs.paste.python_newest PROPERTIES
+  ENVIRONMENT_MODIFICATION PYTHONPATH=path_list_prepend:${PROJECT_SOURCE_DIR}/docs/paste)
 label(long docs.paste.python docs.paste.python_newest)
 label(network docs.paste.python_newest)
 label(matrix docs.paste.python_newest)

@@ -3,8 +3,9 @@
 """docs/paste/vmm.py at work on simulated GPUs, each of its calls failing in turn: paste_python_test.py VMMSIM [newest]
 
 With the packages that this Python has; with `newest`, with those of tests/requirements-newest-python.txt, and with an
-older cuda-core, which are fetched. On GPUs, where nothing fails: paste_python_test.py use. Exit status 0, 77 without
-the packages (newest: without a package index, a failure where CI is true), 1 otherwise.
+older cuda-core, which are fetched. On GPUs, where nothing fails: paste_python_test.py use. docs/paste is on the
+PYTHONPATH. Exit status 0, 77 without the packages (newest: without a package index, a failure where CI is true), 1
+otherwise.
 """
 
 import importlib.metadata
@@ -14,7 +15,6 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = str(ROOT), str(ROOT / "docs/paste")
 MiB = 1 << 20
 
 
@@ -135,7 +135,7 @@ def run(vmmsim):
 
 def run_newest(vmmsim):
     from tests.docs.paste_calls import expect_use
-    from tests.machines import Skip, need_index, scratch
+    from tests.machines import PACKAGE, Skip, need_index, scratch
 
     try:
         need_index()
@@ -147,7 +147,7 @@ def run_newest(vmmsim):
         python = directory / "venv" / "bin" / "python3"
         newest = ROOT / "tests/requirements-newest-python.txt"
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "-r", newest], check=True)
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}/docs/paste:{PACKAGE.parent}"}
         command = [python, "-B", "-m", "tests.docs.paste_python_test", vmmsim]
         its_runtime = [vmmsim, "--gpus", "2", python, "-B", "-m", "vmmsim.testing.python_programs", "runtime"]
         for each in command, its_runtime:

@@ -9,8 +9,6 @@ without the packages, 1 otherwise.
 import pathlib
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = str(ROOT), str(ROOT / "docs/paste")
 MiB = 1 << 20
 OF_SLEEP = "cuCtxSynchronize", "cuMemAllocHost", "cuMemcpyDtoH", "cuDeviceGraphMemTrim", "cuMemUnmap"
 OF_WAKE = "cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemcpyHtoD"
