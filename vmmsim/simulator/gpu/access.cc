@@ -311,9 +311,7 @@ void alias_fence(Warp& w, const MicroOp& op, Lanes active) {
 }
 
 // Behind what may tell a thread how far others are: an atomic operation, or a load of what they store for that.
-void note_wait(Warp& w, const MicroOp&, Lanes active) {
-  for (const unsigned lane : each(active)) w.block->alias_order.waited(w.first + lane);
-}
+void note_wait(Warp& w, const MicroOp&, Lanes active) { w.block->alias_order.waited(w.first, active); }
 
 // isspacep: is the generic address in this space? A cluster's shared memory is all of it, .shared the block's own.
 template <bool own_only> void is_space(Warp& w, const MicroOp& op, Lanes active) {

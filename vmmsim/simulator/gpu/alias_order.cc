@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 #include "alias_order.h"
 
+#include <bit>
+
 namespace gpu {
 
 void AliasOrder::stored(unsigned thread, const char* bytes, unsigned size, uint64_t address) {
@@ -22,10 +24,12 @@ void AliasOrder::fenced(unsigned thread) {
   if (thread < threads_.size()) threads_[thread].all.clear();
 }
 
-void AliasOrder::waited(unsigned thread, bool in_warp) {
-  if (!time_) return;
-  if (waits_.size() <= thread) waits_.resize(thread + 1);
-  (in_warp ? waits_[thread].for_warp : waits_[thread].for_block) = time_;
+void AliasOrder::note_wait(unsigned first, uint32_t threads, bool in_warp) {
+  if (waits_.size() < first + 32) waits_.resize(first + 32);
+  for (; threads; threads &= threads - 1) {
+    Waits& waits = waits_[first + std::countr_zero(threads)];
+    (in_warp ? waits.for_warp : waits.for_block) = time_;
+  }
 }
 
 AliasOrder::Written AliasOrder::unordered(unsigned thread, const char* bytes, unsigned size, uint64_t address) const {

@@ -14,8 +14,11 @@ class AliasOrder {
   // `thread` is its index in the block; `bytes` is where `address` lies in this process.
   void stored(unsigned thread, const char* bytes, unsigned size, uint64_t address);
   void fenced(unsigned thread);
-  // The thread has waited, or may have, by whatever lets it know of others of the block, or only of its warp.
-  void waited(unsigned thread, bool in_warp = false);
+  // These threads, each a bit and the lowest `first`, have waited, or may have, by whatever lets them know of others of
+  // the block, or only of their warp.
+  void waited(unsigned first, uint32_t threads, bool in_warp = false) {
+    if (time_) note_wait(first, threads, in_warp);
+  }
   struct Written {
     uint64_t address = 0;  // 0: nowhere
     bool by_another = false;
@@ -24,6 +27,8 @@ class AliasOrder {
   Written unordered(unsigned thread, const char* bytes, unsigned size, uint64_t address) const;
 
  private:
+  void note_wait(unsigned first, uint32_t threads, bool in_warp);
+
   static constexpr unsigned most = 64;  // of a thread; then the oldest is forgotten
   struct Store {
     const char* bytes;

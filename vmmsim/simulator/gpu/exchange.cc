@@ -16,7 +16,7 @@ void converge(Warp& w, const MicroOp& op, Lanes active, bool anywhere, Work work
   assert(!(active & w.waiting));
   const auto go_on = [&](Lanes lanes) {
     work(lanes);
-    for (const unsigned lane : each(lanes)) w.block->alias_order.waited(w.first + lane, true);
+    w.block->alias_order.waited(w.first, lanes, true);
   };
   if (active == w.alive) {  // nobody else can come
     const auto named = static_cast<Lanes>(w.rows[op.d].lane[first_of(active)]);

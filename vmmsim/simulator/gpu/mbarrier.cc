@@ -104,7 +104,7 @@ template <bool by_parity> void test_phase(Warp& w, const MicroOp& op, Lanes acti
     const bool phase = by_parity ? awaited & 1 : std::bit_cast<MbarrierState>(awaited).phase;
     const bool has_ended = barrier.state().phase != phase;
     w.rows[op.to].lane[lane] = has_ended;
-    if (has_ended) return w.block->alias_order.waited(w.first + lane);
+    if (has_ended) return w.block->alias_order.waited(w.first, Lanes(1) << lane);
     w.rests = true;
     w.polling |= Lanes(1) << lane;
     w.block->cluster->poll = {&w, &op, lane, barrier.bits()};

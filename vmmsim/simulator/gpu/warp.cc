@@ -246,7 +246,7 @@ void try_barrier(ThreadBlock& block, ThreadBlock::Barrier& barrier) {
   for (size_t k = 0; k < block.warps.size(); ++k) {
     Warp& w = block.warps[k];
     const Lanes lanes = std::exchange(barrier.waiting[k], 0);
-    for (const unsigned lane : each(lanes)) block.alias_order.waited(w.first + lane);
+    block.alias_order.waited(w.first, lanes);
     for (const unsigned lane : each(barrier.reduces ? lanes : 0)) {
       const MicroOp& op = op_at(w, lane);
       if (op.to >= 0) w.rows[op.to].lane[lane] = reduced(barrier, op.barrier);
@@ -296,7 +296,7 @@ void try_cluster_barrier(Cluster& cluster) {
   for (const auto& block : cluster.blocks)
     for (Warp& w : block->warps) {
       const Lanes lanes = std::exchange(w.for_cluster, 0);
-      for (const unsigned lane : each(lanes)) block->alias_order.waited(w.first + lane);
+      block->alias_order.waited(w.first, lanes);
       w.places.advance(lanes, w.alive);
       w.waiting &= ~lanes;
       w.at_barrier &= ~lanes;
