@@ -63,7 +63,8 @@ class Cells:
             self.process = Process(self.machine or machine_of([]))
         error = None
         try:
-            for message in self.process.ask(cell=text, count=self.shell.execution_count):
+            number = len(self.shell.user_ns["In"]) - 1  # execution_count is that of the next in IPython 9.18
+            for message in self.process.ask(cell=text, count=number):
                 error = self.show(**message) or error
         except Ended:
             self.end()

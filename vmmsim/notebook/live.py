@@ -30,6 +30,7 @@ class Live:
 
     def __init__(self, shell, path):
         self.shell, self.pid, self.is_on, self.is_folded = shell, os.getpid(), True, False
+        self.cell = 0  # the number of the one that runs
         self.file, self.rest = open(path, "rb"), b""  # noqa: SIM115
         self.machine, self.sharing = Machine(strict=False), []
         self.others = []  # processes besides this one, in the order in which they came
@@ -115,7 +116,7 @@ class Live:
         had = {pid for pid, _, _ in self.since.gone.values()}
         others = [pid for pid in self.others if pid in had or self.holds(pid)]
         whose = ["notebook", *(f"child {self.others.index(pid) + 1}" for pid in others)] if others else [""]
-        title = f"After [{self.shell.execution_count - 1}]"
+        title = f"After [{self.cell}]"
         return picture(self.machine, self.since, [self.pid, *others], whose, names, title, calls)
 
     def magic(self, line):

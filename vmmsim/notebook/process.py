@@ -112,7 +112,7 @@ class Shell(InteractiveShell):
 
 
 def run(shell, live, cell, count):
-    shell.execution_count = count
+    shell.execution_count = live.cell = count
     channel.held = [] if live.is_folded else None
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
