@@ -203,9 +203,9 @@ def hint(lab):
     new = next((number for number in [*first, *range(len(lab.hints))] if number not in seen), None)
     seen += [] if new is None else [new]
     if first:
-        print(f"{failed}:\n{first[0] + 1}. {lab.hints[first[0]]}\n")
+        print(f"{failed}:\n- {lab.hints[first[0]]}\n")
     for number in sorted({*seen} - {*first}):
-        print(f"{number + 1}. {lab.hints[number]}")
+        print(f"- {lab.hints[number]}")
     left = len(lab.hints) - len(seen)
     print(f"\n{left} more: ./lab.sh hint {lab.number}" if left else f"\nThat was the last hint. The page: {lab.page}")
     put(" ".join(map(str, seen)) + "\n", path)

@@ -193,10 +193,10 @@ def test_a_prediction_is_asked_for_and_kept(ann):
 
 
 def test_one_more_hint_each_time(ann):
-    assert [len(re.findall(r"(?m)^\d+\. ", ann.lab("hint", "01a", status=0))) for _ in range(2)] == [1, 2]
+    assert [len(re.findall(r"(?m)^- ", ann.lab("hint", "01a", status=0))) for _ in range(2)] == [1, 2]
     write(ann.file, SOLUTION.replace("CHECK(cuMemSetAccess(", "if (0) CHECK(cuMemSetAccess("))
     output = ann.lab("01a", status=1)
-    fitting = r"^(.*):\n4\. A mapping grants nobody access[\s\S]*\n\n1\. [\s\S]*\n2\. [\s\S]*\n2 more: "
+    fitting = r"^(.*):\n- A mapping grants nobody access[\s\S]*\n\n- [\s\S]*\n- [\s\S]*\n2 more: "
     title = re.match(fitting, ann.lab("hint", "01a", status=0))[1]
     assert f"✗ {title}\n" in output, "the hint for the check that failed comes first"
     (ann.mine / ".hints/01a").write_text("0 1 2 3 4")
