@@ -433,7 +433,9 @@ class Run:
                 return self.must_give_up(failed.name)
             if not call.name.startswith(AFTER_FAILURE):
                 raise failed.wrong(wanted, f"its answer was not looked at before line {call.line} calls {call.name}")
-        status = -run.ended.status + 128 if run.ended.status < 0 else run.ended.status
+        ends = [call.argument("status") for call in run.calls("exit") if call.pid == failed.pid]
+        status = ends[0] if ends else run.ended.status  # of its process, whatever main makes of that
+        status = -status + 128 if status < 0 else status
         told = run.said + ("" if self.stdout.startswith(run.stdout) else run.stdout)
         if run.ended.why or not SAYS_FAILED.get(status, status < 128):
             raise failed.wrong(wanted, diagnosis.how_it_ended(run) or f"it ended with status 0, and said:\n{told}")

@@ -243,8 +243,8 @@ def without_includes(part):
 def changed(lines, change):
     """The starter's lines with other constants. Its names are the global ones, whatever else a part calls so."""
     text = "\n".join(lines)
-    for old, new in change.items():
-        text = text.replace(old, new)
+    if change:  # all at once: what one puts in may be what another replaces
+        text = re.sub("|".join(map(re.escape, change)), lambda found: change[found[0]], text)
     return re.sub(r"(?<![\w:])(?=(?:lab|check|std)::)", "::", text).split("\n")
 
 

@@ -183,7 +183,7 @@ Frames written_frames() {
 int64_t work_done() {
   uint32_t begun_ended[2] = {0, 1};
   if (pread(machine.ledger, begun_ended, sizeof begun_ended, of_counters) < 0) fail("pread");
-  return begun_ended[0] == begun_ended[1] ? begun_ended[0] : -1;
+  return begun_ended[0] == begun_ended[1] ? int64_t(begun_ended[0]) : -1;  // a condition of both types is unsigned
 }
 
 // All that was there is: memory may have been given back, and then it is cleared.

@@ -11,7 +11,7 @@ import pytest
 from labs.judge.check import ENDED, GIVEN_BACK, CheckFailed, check
 from labs.judge.program import CannotJudge, Ended, Program
 from labs.judge.runner import fits
-from labs.judge.splice import NotWhole, spliced
+from labs.judge.splice import NotWhole, changed, spliced
 from labs.judge.verdict import BUILT, PRINTED, REAL, Judge, Lab, all_labs
 
 LAB = all_labs()[0]
@@ -349,6 +349,11 @@ def test_kernels_begin_late(verdict):
 
     assert verdict(body, late).words == ""
     assert seen == [(True, "cudaDeviceSynchronize"), (True, None)]
+
+
+def test_constants_are_changed_all_at_once():
+    """What one puts in is not what another replaces."""
+    assert changed(["f(3, 5)"], {"3": "5", "5": "7"}) == ["f(5, 7)"]
 
 
 @pytest.mark.parametrize(
