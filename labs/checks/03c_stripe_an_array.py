@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT-0
-"""03c: neighbouring addresses may lead to different GPUs, and one call grants access to all the mappings."""
+"""03c: memory is created in the pieces in which it is mapped, and each mapping has rights of its own."""
 
 from labs.judge.check import Run, check, place_of
 from labs.judge.drawn import drawn
+from vmmsim.trace import number
 
 TITLE = "Stripe an array"
 MINUTES = 15
@@ -17,13 +18,18 @@ GPUS = 3
 ELSEWHERE = {"gpus": 2}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": draw.randrange(33, 41)}
 OUTPUT = "one kernel read the array from end to end: all are 7\n"
 HINTS = [
-    "An allocation lies on one GPU. How many do the stripes need, and which member of the properties says where?",
-    "Take 3, 0 and 1 for the room of three GPUs, and write down whose each stripe is. Which GPU is asked in each turn?",
-    "A turn may make no stripe. So what counts the turns cannot be what counts the stripes: where is each mapped?",
+    "Two neighbouring stripes lie on two GPUs, so each stripe takes a cuMemMap of its own. Try to map a part of an "
+    "allocation: how many allocations do the stripes need?",
+    "Take 2, 3 and 1 for the room of three GPUs, and write down whose each stripe is. What is left in `room` after "
+    "each of them?",
     "Release each handle right after its mapping: the mapping holds the memory.",
-    "cuMemSetAccess takes a range of several whole mappings and an array of descriptors: one call after the loop.",
+    "cuMemSetAccess takes whole mappings and an array of descriptors. One that says CU_MEM_ACCESS_FLAGS_PROT_READ for "
+    "each GPU lets all of them read. Who needs another right, and where?",
+    "cuMemSetAccess changes the rights of the GPUs that it names, and leaves everybody else's alone: after a call for "
+    "all comes one for the stripe's own GPU, of this stripe alone.",
 ]
-HINT_OF = {"striped": 2, "everyone_has_access": 5, "one_call": 5, "GIVEN_BACK": 4}
+HINT_OF = {"striped": 1, "all_read": 4, "owner_writes": 5, "GIVEN_BACK": 3}
+RIGHTS = {0: "has no access to", 1: "may only read", 3: "may read and write"}
 
 
 def array_at_first_kernel(run):
@@ -44,14 +50,14 @@ def listed(gpus):
     return ", ".join(str(gpu) if gpu >= 0 else "none (the host)" for gpu in gpus) or "none"
 
 
-@check("the stripes are memory of the GPUs in turn, of each as many as it has room for", points=9)
+@check("stripes of one granule alternate, of each GPU as many as it has room for", points=6)
 def striped(run):
     call, mappings = array_at_first_kernel(run)
     gpus, granule = run.options["gpus"], run.calls("cuMemGetAllocationGranularity")[0].outputs["granularity"]
     maps = {call.argument("ptr"): call for call in run.calls("cuMemMap")}
-    for stripe, (address, mapping) in enumerate(mappings):
+    for address, mapping in mappings:
         if mapping.size != granule:
-            happened = f"stripe {stripe} has {mapping.size >> 20} MiB of {place_of(mapping.memory.device)}"
+            happened = f"{mapping.size >> 20} MiB of {place_of(mapping.memory.device)} lie in one piece"
             raise maps[address].wrong(f"each stripe is memory of one granule, {granule >> 20} MiB", happened)
     found, wanted = [mapping.memory.device for _, mapping in mappings], owners(run.main, gpus)
     if found != wanted:
@@ -63,20 +69,33 @@ def striped(run):
         pass  # each stripe is memory of its own
 
 
-@check("every GPU may read and write every stripe when the kernels run", page="#3-let-the-reader-in", kept=True)
-def everyone_has_access(run):
-    call, mappings = array_at_first_kernel(run)
-    for stripe, (_, mapping) in enumerate(mappings):
-        for gpu in range(run.options["gpus"]):
-            if mapping.access.get(gpu) != 3:
-                happened = f"GPU {gpu} may not read and write stripe {stripe}, of GPU {mapping.memory.device}"
-                raise call.wrong("every GPU may read and write every stripe", happened)
+def must_have(run, is_right, wanted):
+    """At each kernel of main is_right(right, is_owner) holds for each GPU and stripe."""
+    array_at_first_kernel(run)  # there is one
+    granted = {}  # by mapping and GPU: the call that said so last
+    for call, machine in run.replay():
+        mappings = machine.processes[call.pid].mappings
+        for change in call.changes:
+            if change["kind"] == "access":
+                granted[mappings[number(change["address"])].number, change["device"]] = call
+        for stripe, (_, mapping) in enumerate(sorted(mappings.items()) if call in run.launches else ()):
+            owner = mapping.memory.device
+            for gpu in sorted({*range(run.options["gpus"]), *mapping.access}):
+                if not is_right(right := mapping.access.get(gpu, 0), gpu == owner):
+                    by = granted.get((mapping.number, gpu), call)
+                    raise by.wrong(wanted, f"{place_of(gpu)} {RIGHTS[right]} stripe {stripe}, which is of GPU {owner}")
 
 
-@check("one call grants access to the whole array", page="#3-let-the-reader-in", kept=True)
-def one_call(run):
-    for call in run.calls("cuMemSetAccess")[1:]:
-        raise call.wrong("one cuMemSetAccess, of the whole range and for all GPUs", "it was called more than once")
+@check("every GPU may read every stripe when the kernels run", page="#3-let-the-reader-in", kept=True)
+def all_read(run):
+    must_have(run, lambda right, is_owner: right, "every GPU may read every stripe")
+
+
+@check("each GPU may write the stripes of its own memory, and no other", page="#3-let-the-reader-in", points=4)
+def owner_writes(run):
+    run.must_not_enable_peers()
+    wanted = "each GPU may read and write the stripes of its own memory, and only read all others"
+    must_have(run, lambda right, is_owner: right == (3 if is_owner else 1), wanted)
 
 
 answers = check("each answer is looked at", kept=True, main=0)(Run.must_look_at_answers)

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 03c: Stripe an array
 //
-// One array lies on GPU 0 alone. Make it lie on all GPUs, in one reservation, though they have unequal room for it:
-// - stripes of one granule, on GPU 0, 1 and so on in turn; GPU g takes room[g] of them, and then is left out
-// - one call grants every GPU access to the whole array
+// Each GPU's room is one allocation, laid in one piece, and every GPU may write everywhere. Change both:
+// - stripes of one granule alternate: next_gpu says whose is next, if you count room[gpu] down
+// - every GPU may read every stripe; each may write only the stripes of its own memory
 // - it is right for any number of GPUs, and where one has no room; look at each answer with CHECK
 // Read 03_multi_gpu/README.md#1-lay-the-table-across-the-gpus and #3-let-the-reader-in.
 #include "../lab.h"
+
+// The next GPU after `gpu` in turn that has room left, or -1 if none has. next_gpu(room, -1) is the first.
+int next_gpu(const std::vector<size_t>& room, int gpu) {
+  for (size_t asked = 0; asked < room.size(); ++asked) {
+    gpu = (gpu + 1) % int(room.size());
+    if (room[gpu] > 0) return gpu;
+  }
+  return -1;
+}
 
 int main() {
   const int gpus = check::require_gpus(2);
@@ -30,11 +39,18 @@ int main() {
   CUdeviceptr array = 0;
   CHECK(cuMemAddressReserve(&array, size, 0, 0, 0));
 
-  // >>> your part: memory of all GPUs
-  CUmemGenericAllocationHandle memory;
-  CHECK(cuMemCreate(&memory, size, &properties, 0));
-  CHECK(cuMemMap(array, size, 0, memory, 0));
-  CHECK(cuMemRelease(memory));  // the mapping holds the memory
+  // >>> your part: stripes, and who may write them
+  size_t at = 0;
+  for (int gpu = next_gpu(room, -1); gpu >= 0; gpu = next_gpu(room, gpu)) {
+    const size_t bytes = room[gpu] * granule;
+    room[gpu] = 0;
+    CUmemGenericAllocationHandle memory;
+    properties.location.id = gpu;
+    CHECK(cuMemCreate(&memory, bytes, &properties, 0));
+    CHECK(cuMemMap(array + at, bytes, 0, memory, 0));
+    CHECK(cuMemRelease(memory));  // the mapping holds the memory
+    at += bytes;
+  }
   std::vector<CUmemAccessDesc> everyone(gpus);
   for (int gpu = 0; gpu < gpus; ++gpu) {
     everyone[gpu].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -44,10 +60,11 @@ int main() {
   CHECK(cuMemSetAccess(array, size, everyone.data(), gpus));
   // <<<
 
-  for (int gpu = 0; gpu < gpus; ++gpu) {  // each GPU writes a part of its own, wherever that lies
+  for (CUdeviceptr stripe = array; stripe < array + size; stripe += granule) {  // each is written where it lies
+    int gpu;
+    CHECK(cuPointerGetAttribute(&gpu, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, stripe));
     CHECK(cudaSetDevice(gpu));
-    const size_t begin = n * gpu / gpus, end = n * (gpu + 1) / gpus;
-    lab::fill<int>(array + begin * sizeof(int), end - begin, 7);
+    lab::fill<int>(stripe, granule / sizeof(int), 7);
   }
   CHECK(cudaSetDevice(0));
   const bool is_whole = lab::count<int>(array, n, 7) == n;
