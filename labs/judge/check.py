@@ -456,9 +456,9 @@ class Run:
 
     # --- Places of the program that are no calls
 
-    def part(self, words):
-        """The student's part whose mark has these words: a place of the file that is no call."""
-        return self.line_of_file(self.program.line_of_part(words))
+    def part(self, words, function=""):
+        """The student's part whose mark has these words, or a function in it: a place of the file that is no call."""
+        return self.line_of_file(self.program.line_of_part(words, function))
 
     def line_of_file(self, line):
         """A place of the student's file."""

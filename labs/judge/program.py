@@ -307,8 +307,13 @@ class Program:
             lines, number = self.starter.splitlines(), its
         return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
-    def line_of_part(self, words):
-        """The line after the mark of the part whose mark in the starter has these words."""
+    def line_of_part(self, words, function=""):
+        """The line after the mark of the part whose mark in the starter has these words; or the one there that defines
+        this function: of lines that begin a definition or declaration of it the last."""
         marks = [self.starter.splitlines()[first - 1] for first, _ in parts(self.starter)]
-        its = [first + 1 for first, _ in parts(self.text)]
-        return next((line for mark, line in zip(marks, its, strict=False) if words in mark), 0)
+        for mark, (first, last) in zip(marks, parts(self.text), strict=False):
+            if words in mark:
+                lines = self.text.splitlines()[first : last - 1]
+                its = [at for at, line in enumerate(lines) if function and re.match(rf"\S.*\b{function}\(", line)]
+                return first + 1 + (its[-1] if its else 0)
+        return 0

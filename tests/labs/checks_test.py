@@ -220,6 +220,20 @@ def test_what_comes_behind_a_failure_is_shown(verdict):
     assert [title for title, mark in its.checks if mark == "failed"] == ["fails too", ENDED]
 
 
+def test_what_fails_in_the_first_run_is_no_other_checks(verdict):
+    """A check of another run that wants the same is not reached; one that wants something else fails."""
+    wanted = fails("wanted").func
+    same = check("the same on two", gpus=2)(wanted)
+
+    @check("another on two", gpus=2)
+    def another(run):
+        raise run.wrong("something else", "nothing")
+
+    its = verdict(RIGHT, check("wanted")(wanted), same, another)
+    assert statuses(its) == "passed, failed, not reached, failed, passed, passed, passed"
+    assert statuses(verdict(RIGHT, holds("one"), same)) == "passed, passed, failed, passed, passed, passed"
+
+
 @pytest.mark.parametrize(
     ("end", "is_left"),
     [
