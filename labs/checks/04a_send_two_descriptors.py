@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT-0
-"""04a: a descriptor's number means nothing elsewhere, access is each mapping's own, an open descriptor holds memory.
+"""04a: a descriptor's number means nothing elsewhere, nor tells it a size; access is each mapping's own, and an open
+descriptor holds memory.
 
-main takes two chunks of GPU 0: what differs elsewhere are the numbers of descriptors, and a further GPU.
+The two memories have different sizes, the larger one first in the second main.
 """
 
 import ctypes
@@ -11,13 +12,17 @@ from labs.judge.drawn import drawn
 
 TITLE = "Send two descriptors"
 MINUTES = 15
-SIZE = drawn("04a").randrange(4, 40, 2)  # MiB
-SEND, RECEIVE, GO_ON = "send_fds(socket, fds);", "receive_fds(socket, fds);", " std::exit(0);"
+SECOND, FIRST = sorted(drawn("04a").sample(range(6, 40, 2), 2))  # MiB
+SEND, RECEIVE, GO_ON = "send_fds(socket, fds, sizes);", "receive_fds(socket, fds, sizes);", " std::exit(0);"
 SHUT = "shutdown(socket, SHUT_RDWR); signal(SIGPIPE, SIG_IGN); "
 FILL = "int last = 0; for (int fd; (fd = dup(0)) >= 0;) last = fd; close(last); "
 MAINS = (
-    {"integers": 1 << 19},
-    {"integers": SIZE << 18, "changes": {"size = 2 << 20": f"size = {SIZE} << 20"}},
+    {"first": 1 << 19, "second": 1 << 20},  # integers
+    {
+        "first": FIRST << 18,
+        "second": SECOND << 18,
+        "changes": {"{2 << 20, 4 << 20}": f"{{{FIRST} << 20, {SECOND} << 20}}"},
+    },
     {
         "prints": "",
         "words": "with a socket that is shut before the descriptors are sent",
@@ -32,28 +37,29 @@ MAINS = (
 PAGE = "04_ipc_fd/README.md#2-send-it"
 ELSEWHERE = ({"gpus": 2},)
 OUTPUT = """\
-{integers} are 7
-{integers} are 8
-exporter: 0 descriptors left open
-importer: 0 descriptors left open
+{first} are 7
+{second} are 8
 """
 HINTS = [
     "A descriptor's number is its place in the table of one process. Linux enters it into the table of another if it "
-    "travels in a control message: sendmsg with SCM_RIGHTS. The page has send_fd and receive_fd, for one descriptor.",
+    "travels in a control message: sendmsg with SCM_RIGHTS. send_fds does so with the first.",
     "How many descriptors a control message carries, its length alone says: cmsg_len. Which other lengths have to fit, "
     "of the sender's buffer and of the receiver's?",
-    "With too little room in msg_controllen the descriptors that do not fit are lost, and only MSG_CTRUNC in msg_flags "
-    "tells; with CMSG_SPACE in place of CMSG_LEN there may be room for one more than you want.",
+    "With too little room in msg_controllen, or no free descriptor, those that do not fit are lost, and recvmsg "
+    "succeeds: MSG_CTRUNC in msg_flags tells of it, and so does cmsg_len.",
+    "The bytes that iovec names may be any: what has the importer to know of each memory, and how many bytes does "
+    "recvmsg answer then? One reservation has room for both. Where in it does the second begin?",
     "Which GPUs may use the importer's mappings? They are new, and the exporter's access does not come with them.",
     "close(fd): in the exporter when both are sent, in the importer when both are imported. An open descriptor holds "
     "the memory as a handle does.",
 ]
 HINT_OF = {
-    "imports_its_own": 1,
-    "access_in_the_importer": 4,
-    "no_descriptor_left": 5,
+    "imports_its_own": 2,
+    "side_by_side": 4,
+    "access_in_the_importer": 5,
+    "no_descriptor_left": 6,
     "other_numbers": 1,
-    "closed_at_once": 5,
+    "closed_at_once": 6,
     "sent": 2,
     "answers": 3,
 }
@@ -95,12 +101,37 @@ def what_was_imported(run, call):
     return f"it imported {fd}: no descriptor was sent beside the message, or none was taken from it"
 
 
-@check("the importer imports the descriptors that it was sent", page="#2-send-it", points=3)
+@check("the importer imports the descriptors that it was sent", page="#2-send-it", points=2)
 def imports_its_own(run):
     wanted = "the importer receives descriptors of its own, sent as SCM_RIGHTS, and imports them"
     for call in run.must_import():
         if not call.succeeded:
             raise call.wrong(wanted, what_was_imported(run, call))
+
+
+@check("the importer maps both whole, side by side in one reservation", page="#3-import-it-and-use-it", points=3)
+def side_by_side(run):
+    run.must_not_stop_at("cuMemAddressReserve", "cuMemMap")
+    reads = run.must_read_in_importer()
+    mapped = run.machine_after(reads[0]).processes[reads[0].pid].mappings
+    its, sizes = [one for _, one in sorted(mapped.items())], [4 * run.main.first, 4 * run.main.second]
+    wanted = f"when a kernel reads, one reservation has the first memory, {mib(sizes[0])}, "
+    wanted += f"and right behind it the second, {mib(sizes[1])}"
+    words, end = [], its[0].at if its else 0
+    for one in its:
+        words += [f"nothing in {mib(one.at - end)}"] if one.at != end else []
+        words.append(mib(one.size))  # cuMemMap maps all of a memory, or nothing
+        end = one.at + one.size
+    rooms = len({one.room for one in its})
+    if words != [mib(size) for size in sizes] or rooms != 1:
+        happened = f"in the order of the addresses: {', '.join(words)}" if its else "nothing is mapped"
+        happened += f"; in {rooms} reservations" if rooms > 1 else ""
+        maps = [call for call in run.calls("cuMemMap") if call.pid == reads[0].pid]
+        raise maps[-1].wrong(wanted, happened) if maps else run.wrong(wanted, happened)
+
+
+def mib(size):
+    return f"{size / 2**20:g} MiB"
 
 
 @check("GPU 0 has access to the importer's mappings", page="#3-import-it-and-use-it")
@@ -115,7 +146,7 @@ def access_in_the_importer(run):
             )
 
 
-@check("no descriptor is left open in either process", page="#5-let-go", points=2)
+@check("no descriptor is left open in either process", page="#5-let-go")
 def no_descriptor_left(run):
     for end in run.calls("exit"):
         for who, when, calls in ("exporter", "sent", exported(run)), ("importer", "imported", imported(run)):
@@ -133,7 +164,7 @@ def other_numbers(run):
     no_descriptor_left(run)
 
 
-@check("each closes its descriptors as soon as it may", page="#5-let-go", points=2, slow_importer=True)
+@check("each closes its descriptors as soon as it may", page="#5-let-go", slow_importer=True)
 def closed_at_once(run):
     """The import waits until the exporter has nothing to do but to wait."""
     imports, wanted = (
@@ -171,10 +202,11 @@ def answers(run):
     wanted = "if a message cannot be sent, or not both descriptors come, the program tells of it and ends with status 1"
     for main in 2, 3:
         other = run.runner.run(run.options | {"main": main})
-        part, exporter = other.part("the descriptors travel"), other.must_call(EXPORT, "the program gets there")[0].pid
+        exporter = other.must_call(EXPORT, "the program gets there")[0].pid
         for end in other.calls("exit"):
             if end.argument("status") == 0:
                 name, who = ("send_fds", "exporter") if end.pid == exporter else ("receive_fds", "importer")
-                raise part.wrong(wanted, f"{name} returned, and the {who} went on")
+                place = other.part("the descriptors travel", name)
+                raise place.wrong(wanted, f"{name} returned, and the {who} went on")
         if not other.said:
-            raise part.wrong(wanted, "it ended, and said nothing")
+            raise other.part("the descriptors travel").wrong(wanted, "it ended, and said nothing")
