@@ -56,6 +56,7 @@ void free_heap(uint64_t address) { heaps -= address == heap_address; }
 }  // namespace memory
 
 static std::atomic<int> unordered_reads = 0, too_early_reads = 0;  // of the thread's own writes, of another's
+static std::atomic<unsigned> fences = 0;                           // the most that a thread has run, as told
 static std::string functions;                                      // that the kernel may call
 
 // Runs a kernel of `body`, on so many threads of each block, all of them in one cluster or in none; its parameters are
@@ -75,6 +76,7 @@ static std::string run(const std::string& body, uint64_t a, uint64_t b = 0, unsi
   std::memcpy(launch.parameters.data() + 8, &b, 8);
   if (in_cluster) launch.cluster = launch.grid, launch.has_clusters = true;
   launch.unordered_read = [](const gpu::UnorderedRead& its) { ++(its.by_another ? too_early_reads : unordered_reads); };
+  launch.alias_fence = [](const gpu::AliasFence& its) { fences = its.count == fences + 1 ? its.count : 9; };
   launch.done = [&](const gpu::Fault* f) { fault.set_value(f ? std::to_string(f->error) + " " + f->why : ""); };
   gpu::launch(std::move(launch));
   return fault.get_future().get();
@@ -340,24 +342,31 @@ static void test_aliases(uint64_t one, uint64_t other) {
   unordered_reads = 0;
   EXPECT(run(store + fence + load, one, other) == "" && unordered_reads == 0);
   EXPECT(run(store + load, one, other) == "" && unordered_reads == 1);
-  const auto too_early = [&](const std::string& between, unsigned writer) {
+  const auto told = [&](const std::string& body, unsigned threads = 64) {
+    fences = 0;
+    EXPECT(run(body, one, other, 1, threads) == "");
+    return fences.load();
+  };
+  EXPECT(told(fence) == 0 && told(fence + store + "membar.gl;", 1) == 0 && told(store + fence) == 1);
+  EXPECT(told(store + fence + fence) == 2 && told(store + fence + fence + fence) == 2);
+  const auto too_early = [&](const std::string& between, unsigned writer, const char* reads = "%rd2") {
     too_early_reads = 0;
     EXPECT(run(".shared .b32 count; mov.u32 %r5, 0; st.shared.u32 [count], %r5; bar.sync 0;"
                "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, " +
                    std::to_string(writer) + "; setp.eq.u32 %p2, %r1, 0; @%p1 st.global.u32 [%rd1], 1;" + fence +
-                   between + " @%p2 ld.global.u32 %r1, [%rd2];",
+                   between + " @%p2 ld.global.u32 %r1, [" + reads + "];",
                one, other, 1, 64) == "");
     return too_early_reads != 0;
   };
   const std::string counted = "atom.shared.add.u32 %r2, [count], 1;",
                     all_have = "again: ld.volatile.shared.u32 %r2, [count]; setp.lt.u32 %p3, %r2, 64; @%p3 bra again;";
   for (const char* const wait : {"bar.sync 0;", "barrier.sync 3;", "bar.sync 1, 64;"})
-    EXPECT(!too_early(wait, 40) && !too_early(wait, 1));
+    EXPECT(!too_early(wait, 40) && !too_early(wait, 1) && !too_early(wait, 40, "%rd1"));
   EXPECT(!too_early(counted + all_have, 40));
   const std::string in_warp = "nanosleep.u32 1000000; nanosleep.u32 1000000; bar.warp.sync -1;";
   EXPECT(!too_early(in_warp, 1) && too_early(in_warp, 40));
   for (const char* const no_wait : {"", "nanosleep.u32 1000000;", "membar.gl;", "bar.arrive 1, 96;"})
-    EXPECT(too_early(no_wait, 1));
+    EXPECT(too_early(no_wait, 1) && too_early(no_wait, 1, "%rd1"));
   EXPECT(too_early("nanosleep.u32 1000000; nanosleep.u32 1000000; membar.gl;", 40));
 }
 

@@ -12,7 +12,7 @@ KEYS = {key: TYPES[rule["type"]] for key, rule in SCHEMA["properties"].items() i
 MAY_LACK = KEYS.keys() - set(SCHEMA["required"])  # as older recordings do
 VERSION = SCHEMA["properties"]["version"]["maximum"]
 ENDS = "exit", "vanished"  # of processes
-NO_CALLS = *ENDS, "begin", "close", "executed", "gone", "send", "sleep", "unordered", "wait"  # lines of no call
+NO_CALLS = *ENDS, "begin", "close", "executed", "fence", "gone", "send", "sleep", "unordered", "wait"  # no calls
 SUCCESS = "CUDA_SUCCESS", "cudaSuccess", ""  # the last is that of NO_CALLS
 # The members of each kind of change: may be null ("?"), may be missing ("*").
 CHANGES = {

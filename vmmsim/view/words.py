@@ -84,7 +84,8 @@ ANSWERED = {  # what it answers if it succeeds
     "cudaStreamEndCapture": "gives the graph",
     "cudaGetLastError": "answers that there is none",
     "begin": "A kernel begins that was launched before.",
-    "unordered": "A thread reads what was written at another address of the same memory, and nothing orders that.",
+    "fence": "A thread runs an alias fence.",
+    "unordered": "A thread reads what was written in memory that is mapped at two addresses, and nothing orders that.",
     "wait": lambda call: (
         f"{call.argument('call')} waits for work of a GPU and has not ended: the program hangs here, or was ended "
         f"while it waited{call.last_launch()}."

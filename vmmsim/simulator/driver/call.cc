@@ -372,15 +372,21 @@ void trace_wait() {
   write_event("wait", {{"call", call->name}, {"nth", call->nth}});
 }
 
-void trace_unordered_read(const gpu::Kernel& kernel, int device, const std::string& launch,
-                          const gpu::UnorderedRead& its) {
+void trace_aliases(const gpu::Kernel& kernel, int device, const std::string& launch, const gpu::UnorderedRead& its) {
   write_event("unordered",
               {{"func", demangled(kernel.name)},
                {"launch", launch},
                {"where", its.where},
                {"written", hexadecimal(its.written)},
                {"read", hexadecimal(its.read)},
-               {"by_another", its.by_another}},
+               {"by_another", its.by_another},
+               {"fences", its.fences}},
+              device);
+}
+
+void trace_aliases(const gpu::Kernel& kernel, int device, const std::string& launch, const gpu::AliasFence& its) {
+  write_event("fence",
+              {{"func", demangled(kernel.name)}, {"launch", launch}, {"where", its.where}, {"count", its.count}},
               device);
 }
 

@@ -21,6 +21,7 @@
 
 namespace gpu {
 struct Kernel;
+struct AliasFence;
 struct UnorderedRead;
 }  // namespace gpu
 
@@ -78,7 +79,8 @@ void trace_begin(const gpu::Kernel&, const std::vector<std::byte>& parameters, i
                  const std::string& waiter);
 // That the call in progress has waited long for work of a GPU, once: if it never ends, no other line tells of it.
 void trace_wait();
-void trace_unordered_read(const gpu::Kernel&, int device, const std::string& launch, const gpu::UnorderedRead&);
+void trace_aliases(const gpu::Kernel&, int device, const std::string& launch, const gpu::UnorderedRead&);
+void trace_aliases(const gpu::Kernel&, int device, const std::string& launch, const gpu::AliasFence&);
 // Lets the library that goes before libc (../interposed.cc) tell of descriptors and of the end: a line in the trace.
 void watch_process();
 

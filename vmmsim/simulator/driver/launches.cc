@@ -122,9 +122,12 @@ void start_kernel(const Work& work, const Operation& op) {
     if (fault) set_fault(*fault, op->asked_by.call);
     ended(op);
   };
-  if (memory::options().trace)
-    now.unordered_read = [kernel = now.kernel, device = now.module->device(), launch = op->asked_by.call](
-                             const gpu::UnorderedRead& its) { trace_unordered_read(*kernel, device, launch, its); };
+  if (memory::options().trace) {
+    const auto trace = [kernel = now.kernel, device = now.module->device(),
+                        launch = op->asked_by.call](const auto& its) { trace_aliases(*kernel, device, launch, its); };
+    now.unordered_read = trace;
+    now.alias_fence = trace;
+  }
   if (memory::options().late_kernels == 0) {
     memory::note_work(true);
     return gpu::launch(std::move(now));

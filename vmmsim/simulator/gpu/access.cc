@@ -158,7 +158,7 @@ void look_for_unordered(Warp& w, const MicroOp& op, unsigned lane, uint64_t addr
   if (!launch.unordered_read) return;
   const AliasOrder::Written written = w.block->alias_order.unordered(w.first + lane, bytes, size, address);
   if (written.address && !std::atomic_ref(launch.told_of_unordered_read).exchange(true, std::memory_order_relaxed))
-    launch.unordered_read({where(w, op, lane), written.address, address, written.by_another});
+    launch.unordered_read({where(w, op, lane), written.address, address, written.by_another, written.fences});
 }
 
 template <class T, bool many> void load_anywhere(Warp& w, const MicroOp& op, Lanes active) {
@@ -307,7 +307,14 @@ template <bool beyond_block> void fence(Warp& w, const MicroOp&, Lanes) {
 
 void alias_fence(Warp& w, const MicroOp& op, Lanes active) {
   fence<true>(w, op, active);
-  for (const unsigned lane : each(active)) w.block->alias_order.fenced(w.first + lane);
+  const Launch& launch = *w.block->launch;
+  for (const unsigned lane : each(active)) {
+    const unsigned count = w.block->alias_order.fenced(w.first + lane);
+    unsigned before = count - 1;
+    if (launch.alias_fence && count && count <= most_told_fences &&
+        std::atomic_ref(launch.told_fences).compare_exchange_strong(before, count, std::memory_order_relaxed))
+      launch.alias_fence({where(w, op, lane), count});
+  }
 }
 
 // Behind what may tell a thread how far others are: an atomic operation, or a load of what they store for that.

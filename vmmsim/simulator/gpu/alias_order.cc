@@ -20,8 +20,11 @@ void AliasOrder::stored(unsigned thread, const char* bytes, unsigned size, uint6
   else its.all[its.next++ % most] = now;
 }
 
-void AliasOrder::fenced(unsigned thread) {
-  if (thread < threads_.size()) threads_[thread].all.clear();
+unsigned AliasOrder::fenced(unsigned thread) {
+  if (!time_) return 0;
+  if (threads_.size() <= thread) threads_.resize(thread + 1);
+  threads_[thread].all.clear();
+  return ++threads_[thread].fences;
 }
 
 void AliasOrder::note_wait(unsigned first, uint32_t threads, bool in_warp) {
@@ -35,18 +38,19 @@ void AliasOrder::note_wait(unsigned first, uint32_t threads, bool in_warp) {
 AliasOrder::Written AliasOrder::unordered(unsigned thread, const char* bytes, unsigned size, uint64_t address) const {
   if (!time_) return {};
   static const Stores none;
-  for (const Store& store : (thread < threads_.size() ? threads_[thread] : none).all)
+  const Stores& its = thread < threads_.size() ? threads_[thread] : none;
+  for (const Store& store : its.all)
     if (bytes < store.bytes + store.size && store.bytes < bytes + size &&
         store.address - address != uint64_t(store.bytes - bytes))
-      return {store.address, false};
+      return {store.address, false, its.fences};
   const auto at = reinterpret_cast<uintptr_t>(bytes);
   const Waits waits = thread < waits_.size() ? waits_[thread] : Waits();
   for (uintptr_t number = at / word; number * word < at + size; ++number) {
     const Last& last = last_[number % most_words];
     const bool is_of_warp = last.thread / 32 == thread / 32;
-    if (last.number == number && last.thread != thread && last.distance != address - at &&
-        last.time > waits.for_block && !(is_of_warp && last.time <= waits.for_warp))
-      return {last.distance + number * word, true};
+    if (last.number == number && last.thread != thread && last.time > waits.for_block &&
+        !(is_of_warp && last.time <= waits.for_warp))
+      return {last.distance + number * word, true, its.fences};
   }
   return {};
 }

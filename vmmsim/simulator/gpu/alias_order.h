@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// Whether a thread reads at one address what was written at another of the same memory: by itself, with no
-// fence.proxy.alias of its own between, or by another thread of its block, for which it has not waited. Such a read may
-// return the old value, whatever it returns here.
+// Whether a thread reads, in memory that is mapped at two addresses, what it wrote itself at the other address, with no
+// fence.proxy.alias of its own between; or what another thread of its block wrote, at whichever address, and for which
+// it has not waited. Such a read may return the old value, whatever it returns here.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -13,7 +13,8 @@ class AliasOrder {
  public:
   // `thread` is its index in the block; `bytes` is where `address` lies in this process.
   void stored(unsigned thread, const char* bytes, unsigned size, uint64_t address);
-  void fenced(unsigned thread);
+  // How many alias fences this thread has run since something was stored.
+  unsigned fenced(unsigned thread);
   // These threads, each a bit and the lowest `first`, have waited, or may have, by whatever lets them know of others of
   // the block, or only of their warp.
   void waited(unsigned first, uint32_t threads, bool in_warp = false) {
@@ -22,8 +23,9 @@ class AliasOrder {
   struct Written {
     uint64_t address = 0;  // 0: nowhere
     bool by_another = false;
+    unsigned fences = 0;  // that the reading thread has run
   };
-  // Where a part of these bytes was written under another address, and nothing orders this read behind that.
+  // Where a part of these bytes was written, and nothing orders this read behind that.
   Written unordered(unsigned thread, const char* bytes, unsigned size, uint64_t address) const;
 
  private:
@@ -37,7 +39,7 @@ class AliasOrder {
   };
   struct Stores {
     std::vector<Store> all;
-    unsigned next = 0;
+    unsigned next = 0, fences = 0;
   };
   std::vector<Stores> threads_;
 

@@ -81,13 +81,21 @@ struct Fault {
   std::optional<uint64_t> address = {};  // if that is what is wrong: of memory, not of what a block or thread has
 };
 
-// A read that nothing orders after a write to another address of the same memory: by the thread itself, with no alias
+// A read that nothing orders after a write: by the thread itself, to another address of the same memory, with no alias
 // fence between; or by another thread of its block, for which it has not waited.
 struct UnorderedRead {
   std::string where;       // as Fault::where
   uint64_t written, read;  // addresses
   bool by_another;
+  unsigned fences;  // alias fences that the reading thread has run
 };
+
+// An alias fence, the count-th of its thread behind a store to memory that is mapped at two addresses.
+struct AliasFence {
+  std::string where;  // as Fault::where
+  unsigned count;
+};
+constexpr unsigned most_told_fences = 2;  // none or one is often right; who runs more may run any number
 
 struct Launch {
   const Kernel* kernel;
@@ -110,6 +118,8 @@ struct Launch {
   mutable uint64_t grid_workspace = 0;   // of grid.sync(): a cooperative kernel finds it in a window of its addresses
   std::function<void(const UnorderedRead&)> unordered_read = {};  // called for the first
   mutable bool told_of_unordered_read = false;
+  std::function<void(const AliasFence&)> alias_fence = {};  // called for the first of each count
+  mutable unsigned told_fences = 0;
   mutable bool told_of_multicast = false;  // that it goes there in an ordinary way; by many threads
 };
 
