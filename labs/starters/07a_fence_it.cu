@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 07a: Fence it
 //
-// Each thread writes a question through A; it and its neighbour read through B, the other address of this memory, and
-// write an answer there, which is read through A. In spite of barriers they find old values. Make them find new ones:
-// - no thread reads an old value, there or back
+// A and B are two addresses of one memory. Each thread writes a question through A, reads it and its left neighbour's
+// there, and writes an answer through B. Then it reads both answers through A and both questions through B: and finds
+// old ones, in spite of all barriers. Make it find new ones:
+// - each thread waits for the writes of others before it reads them
 // - an alias fence stands between each write and the reads of it at the other address, in every thread
-// - nothing but the two functions changes
+// - as few alias fences as are right: each thread runs one
+// - nothing but the three functions changes
 // Read 07_aliasing/README.md#5-put-a-fence-between.
 #include <cuda/ptx>
 #include "../lab.h"
@@ -14,6 +16,7 @@ const unsigned threads = 1024;
 
 // >>> your part: what each thread does between the writes and the reads
 __device__ void there() { __syncthreads(); }
+__device__ void between() { __syncthreads(); }
 __device__ void back() { __syncthreads(); }
 // <<<
 
@@ -22,10 +25,11 @@ __global__ void ask_and_answer(int* const a, int* const b, int* questions, int* 
   questions[i] = b[i], answers[i] = a[threads + i];  // old values, which may stay in a cache
   a[i] = 42;
   there();
-  questions[i] = b[i] + b[left];
-  b[threads + left] = questions[i];
+  questions[i] = a[i] + a[left];  // at the address of the write
+  between();
+  b[threads + i] = questions[i] - 42;
   back();
-  answers[i] = a[threads + i] + a[threads + left];
+  answers[i] = a[threads + i] + a[threads + left] + b[i] + b[left];  // at the other address than their writes
 }
 
 int main() {
