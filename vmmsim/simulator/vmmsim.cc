@@ -62,7 +62,7 @@ const char usage[] =
     "                       the Nth of the Kth process, in the order of their first calls\n"
     "  --slow-import SECONDS\n"
     "                       let an import wait until the process that made the memory has ended or waits for another,\n"
-    "                       SECONDS at most\n"
+    "                       SECONDS at most; SECONDS@K: an import of the Kth process, until all others have or do\n"
     "  --late-kernels MILLISECONDS\n"
     "                       let a kernel begin only when the program waits for it, or after so many MILLISECONDS;\n"
     "                       the trace tells of each that begins\n"
@@ -150,6 +150,13 @@ void read_fail(const std::string& text, memory::Options* options) {
   if (known == errors.end() && error.find_first_not_of("0123456789") != error.npos)
     bad_argument("there is no error '" + error + "'");
   options->fail_error = known != errors.end() ? known->second : number(error, 1, 9999);
+}
+
+// SECONDS or SECONDS@K.
+void read_slow_import(const std::string& text, memory::Options* options) {
+  const size_t at = text.find('@');
+  options->slow_import = static_cast<int>(number(text.substr(0, at), 0, 3600));
+  if (at != text.npos) options->slow_process = static_cast<int>(number(text.substr(at + 1), 1, 1 << 30));
 }
 
 // All that come after find it by its path, wherever they go.
@@ -242,7 +249,7 @@ Arguments read_arguments(char** words) {
   words = read_options(words, options, flags);
   all.machine = read_machine(machine);
   if (!slow_after.empty()) all.options.slow_after = static_cast<int>(number(slow_after, 0, 1'000'000));
-  if (!slow_import.empty()) all.options.slow_import = static_cast<int>(number(slow_import, 0, 3600));
+  if (!slow_import.empty()) read_slow_import(slow_import, &all.options);
   if (!late_kernels.empty()) all.options.late_kernels = static_cast<int>(number(late_kernels, 0, 3'600'000));
   all.options.unsupported_ends = unsupported == "exit";
   if (!unsupported.empty() && unsupported != "exit" && unsupported != "fail")

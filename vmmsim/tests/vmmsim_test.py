@@ -66,6 +66,7 @@ class TestVmmsim(VmmsimCase):
             ["--warn-at", "much"],
             ["--slow-after", "late"],
             ["--slow-import", "-1"],
+            ["--slow-import", "1@0"],
             ["--late-kernels", "-1"],
             ["--unsupported", "perhaps"],
             ["--machine", "no_such"],

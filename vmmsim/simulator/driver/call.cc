@@ -407,6 +407,7 @@ void watch_process() {
   static constexpr Watcher ours = {trace_close, trace_closed,     trace_refused_close, trace_sleep,
                                    trace_send,  memory::note_ask, trace_reaped,        trace_exit};
   const auto watch = reinterpret_cast<WatchFunction*>(dlsym(RTLD_DEFAULT, watch_function));
+  if (memory::options().slow_process) memory::nth_process();
   if (memory::options().trace) memory::register_presence();
   if (watch && memory::options().trace) watch(&ours);
   if (!watch && (memory::options().adversarial_timing || memory::options().trace))

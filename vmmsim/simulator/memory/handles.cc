@@ -36,17 +36,26 @@ uint32_t record_of_descriptor(int fd) {
   return exported_record(fd);
 }
 
+// What an import waits for. Of many each is asked twice: one of them may have let another go on, and then have waited.
+Waits others_wait(ProcessIdentity maker) {
+  const Waits its = has_ended(maker) ? Waits::yes : is_blocked_on_peer(number_of(maker));
+  if (its != Waits::yes || !options().slow_process) return its;
+  const Waits first = all_others_wait();
+  return first == Waits::yes ? all_others_wait() : first;
+}
+
 // For --slow-import. Whoever made the memory goes on meanwhile, so no lock is held.
 void wait_for_maker(uint32_t record) {
   const int seconds = options().slow_import;
   if (!seconds || record == invalid_index) return;
+  if (options().slow_process && options().slow_process != nth_process()) return;
   const ProcessIdentity maker = ledger().record[record].maker;
   if (maker == this_process()) return;
   ledger().awaited = number_of(maker);
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
-  while (!has_ended(maker)) {
-    const Waits waits = is_blocked_on_peer(number_of(maker));
+  while (true) {
+    const Waits waits = others_wait(maker);
     const int most = waits == Waits::unknown ? std::min(seconds, 3) : seconds;
     if (waits == Waits::yes || Clock::now() - began > std::chrono::seconds(most)) break;
     const timespec a_while = {0, 10'000'000};  // nanosleep itself may be over at once (--adversarial-timing)

@@ -183,8 +183,7 @@ int node() {
   return number;
 }
 
-// The place of this process in the order of their first calls; a forked child is another.
-static int nth_process() {
+int nth_process() {
   static std::atomic<pid_t> counted = 0;
   static std::atomic<int> place = 0;
   if (counted == getpid()) return place;

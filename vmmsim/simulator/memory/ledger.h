@@ -84,7 +84,7 @@ struct Ledger {
   std::atomic<bool> has_exported;               // a descriptor, whoever it was
   std::atomic<int32_t> present[max_present];    // processes whose end the trace is to tell; 0: nobody; or `coming`
   uint64_t serial GUARDED_BY(lock);             // of keys
-  int32_t processes GUARDED_BY(lock);           // that have made a call, with --fail
+  int32_t processes GUARDED_BY(lock);           // that have made a call, with --fail or --slow-import
   uint32_t unused GUARDED_BY(lock);             // the first unused record
   uint32_t records GUARDED_BY(lock);            // those from here on were never used
   struct Gpu {

@@ -17,6 +17,7 @@ struct Options {
   bool unsupported_ends = false;    // the launch of a kernel that is not simulated ends the process
   int slow_after = 10;              // seconds of a kernel, after which the user is told
   int slow_import = 0;              // seconds for which an import waits at most, until the memory's maker has ended
+  int slow_process = 0;             // whose imports wait, for all others; 0: each import, for its memory's maker
   int late_kernels = 0;             // milliseconds for which a kernel does not begin, unless the program waits for it
 };
 

@@ -16,15 +16,6 @@
 namespace memory {
 namespace {
 
-bool is_there(uint32_t place) {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = max_records + place;
-  lock.l_len = 1;
-  return fcntl(ledger_file(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
-}
-
 // Of a process for which nobody has waited; 0: not known.
 int status_of(pid_t process) {
   char path[32], text[1024];
@@ -38,6 +29,15 @@ int status_of(pid_t process) {
 }
 
 }  // namespace
+
+bool is_there(uint32_t place) {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = max_records + place;
+  lock.l_len = 1;
+  return fcntl(ledger_file(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
 
 size_t line_of_vanished(char* room, size_t size, pid_t reaped, int status) {
   if (!reason_without_machine().empty()) return 0;  // vmmsim itself, where a descriptor more was not to be had

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include "../lasting.h"
+#include "presence.h"
 #include "thread_slot.h"
 
 namespace memory {
@@ -159,6 +160,15 @@ Waits is_blocked_on_peer(pid_t process) {  // perhaps in a handler of a signal: 
     at += entry.d_reclen;
     read_of(process, thread, "comm", name, sizeof name);
     if (thread && std::strcmp(name, worker_name) != 0) all = thread_waits(process, thread);
+  }
+  return all;
+}
+
+Waits all_others_wait() {
+  Waits all = Waits::yes;
+  for (uint32_t place = 0; place < max_present && all == Waits::yes; ++place) {
+    const int32_t process = ledger().present[place];
+    if (process > 0 && process != getpid() && is_there(place)) all = is_blocked_on_peer(process);
   }
   return all;
 }

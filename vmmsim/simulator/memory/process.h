@@ -119,9 +119,10 @@ int device_of(int gpu);  // -1: this process does not see it
 // system does not tell. It may be asked in a handler of a signal.
 enum class Waits { no, yes, unknown };
 Waits is_blocked_on_peer(pid_t process);
-bool is_awaited();  // whether an import waits for the end of this process
-void note_ask();    // in vain, whether a child has ended
-uint32_t asked();   // how often anybody has
+Waits all_others_wait();  // of all other processes that are traced; unknown where it is not known of one
+bool is_awaited();        // whether an import waits for the end of this process
+void note_ask();          // in vain, whether a child has ended
+uint32_t asked();         // how often anybody has
 
 // --- Handles
 std::shared_ptr<AllocationHandle> named(Handle) REQUIRES(process_lock);  // refuses with CUDA_ERROR_INVALID_VALUE

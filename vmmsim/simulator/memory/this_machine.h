@@ -28,6 +28,8 @@ int trace_file();                                // a descriptor, or -1
 constexpr char worker_name[] = "vmmsim worker";  // of each thread that runs kernels
 // The environment is read and files are opened past libc, whose functions are replaced (interposed.cc).
 const char* environment(const char* name);  // null: there is no such variable
+// The place of this process in the order of their first calls; a forked child is another.
+int nth_process();
 // Counts the calls named --fail's CALL, over all processes: true for the one that must fail.
 bool count_for_fail(const char* call);
 void note_work(bool begins);  // that may write to memory of GPUs; or its end
