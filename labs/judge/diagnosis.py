@@ -65,12 +65,15 @@ def who_waits(run):
     if len(last) < 2:
         return ""
     exporters = {call.pid for call in run.calls("cuMemExportToShareableHandle")}
+    importers = [pid for pid in dict.fromkeys(call.pid for call in run.all if call.line) if pid not in exporters]
+    places = ("the importer",) if len(importers) == 1 else ("the first importer", "the second importer")
+    names = dict.fromkeys(exporters, "the exporter") | dict(zip(importers, places, strict=False))
     words = ""
     for pid, call in last.items():
-        who = "one process" if not exporters else "the exporter" if pid in exporters else "the importer"
+        who = names.get(pid, "one process") if exporters else "one process"
         wait = "waits" if run.ended.waiting[pid] else "goes on"
         words += f"\n{who} {wait}, after {call.name} in line {call.line}"
-    return words + ("\neach waits for the other" if all(run.ended.waiting[pid] for pid in last) else "")
+    return words + ("\neach waits for another" if all(run.ended.waiting[pid] for pid in last) else "")
 
 
 def wrong_status(run):

@@ -271,7 +271,9 @@ class Program:
         options += ["--fail", fail] if fail else []
         options += ["--strict"] if flags.get("strict") else []
         options += ["--late-kernels", late_kernels] if late_kernels else []
-        options += ["--slow-import", min(SLOW_IMPORT, self.limit // 2)] if flags.get("slow_importer") else []
+        if slow := flags.get("slow_importer"):
+            which = "" if slow is True else f"@{slow}"  # of all imports, or of one process
+            options += ["--slow-import", f"{min(SLOW_IMPORT, self.limit // 2)}{which}"]
         options += ["--adversarial-timing"] if flags.get("adversarial_timing") or flags.get("slow_importer") else []
         seen = {
             "by": sandbox.witness(cached("CMAKE_CXX_COMPILER") or "g++", PACKAGE),
