@@ -163,7 +163,7 @@ def test_what_is_for_a_class_needs_no_other_file():
             assert line.removeprefix("Say: ") not in soup(files["slides"]).text
         asked, answers = (" ".join(soup(files[name]).text.split()) for name in ("predictions", "answers"))
     lessons = [soup(BOOK / page.parent.name / "README.html") for page, _ in class_material.lessons()]
-    assert len(lessons) == 7
+    assert len(lessons) == len(list(ROOT.glob("[0-9][0-9]_*/README.md")))
     for lesson in lessons:
         for question in lesson.select("section#run-it > ol")[0].select("li"):
             assert plain(question.text) in plain(asked)
