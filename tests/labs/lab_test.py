@@ -222,7 +222,7 @@ def test_a_part_that_does_nothing_earns_nothing(lab, all_answers):
 @each_lab
 def test_each_check_fails_once(lab, verdict_on):
     """Each check fails once; and one of those that are wrong prints the right result."""
-    assert len(lab.alternatives()) == 2
+    assert len(lab.alternatives()) >= 2
     wrong = [answer for answer in ABOUT[lab][1] if answer.fails]
     assert len(wrong) >= 4
     assert {check.title for check in lab.checks} <= {answer.fails for answer in wrong}
