@@ -31,6 +31,10 @@ def mapped(run):
         left -= call.argument("size")
         if left < 0:
             raise call.wrong("each chunk is created once", "cuMemCreate made more memory")
+    if len(made := run.calls("cuMemCreate")) != 2:
+        raise made[0].wrong(
+            "two chunks are created, each once", f"{len(made)} was, of {made[0].argument('size')} bytes"
+        )
 
 
 @check("the kernels may read and write both", page="#2-map-the-memory-and-let-the-gpu-in")

@@ -6,14 +6,14 @@ from labs.judge.drawn import drawn
 
 TITLE = "All or nothing"
 MINUTES = 20
-MOST = drawn("02a").randrange(9, 24)  # chunks; few are enough for no array of a fixed size
+MOST = drawn("02a").randrange(33, 50)  # chunks
 MAINS = (  # what it has after the second growth
     {"chunks": 5, "integers": 5 << 19},
     {
         "chunks": MOST,
         "integers": MOST << 19,
         "changes": {
-            "8 * chunk": "24 * chunk",
+            "8 * chunk": "50 * chunk",
             "5 * chunk": f"{MOST} * chunk",
             "  lab::fill": "  CHECK(grow(buffer, buffer.size));\n  lab::fill",
         },

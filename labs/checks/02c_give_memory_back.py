@@ -6,14 +6,20 @@ from labs.judge.drawn import drawn
 
 TITLE = "Give memory back"
 MINUTES = 10
-SHRINKS = sorted(drawn("02c").sample([1, 3, 4, 6, 7], 2), reverse=True)
+SHRINKS = sorted(drawn("02c").sample(range(3, 19), 2), reverse=True)
+FILL = "lab::fill_kernel<int><<<4, 256>>>(reinterpret_cast<int*>(buffer.address), n, 7);"
 MAINS = (  # chunks, after each shrink
     {"left": (5, 2), "KiB": (10240, 4096), "integers": 1 << 20},
     {
         "left": SHRINKS,
         "KiB": [each << 11 for each in SHRINKS],
         "integers": SHRINKS[1] << 19,
-        "changes": {"{5, 2}": str(SHRINKS).replace("[", "{").replace("]", "}")},
+        "changes": {
+            "8 * chunk": "19 * chunk",
+            "{5, 2}": str(SHRINKS).replace("[", "{").replace("]", "}"),
+            "  shrink(buffer, 0);": f"  {FILL}\n  shrink(buffer, 0);",
+        },
+        "words": "with other sizes in main, and a kernel before the last shrink",
     },
     {
         "words": "with two buffers at once in main",

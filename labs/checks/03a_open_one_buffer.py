@@ -2,16 +2,20 @@
 """03a: sharing is not all or nothing, and the GPU that holds the memory has no right from that."""
 
 from labs.judge.check import Run, check
+from labs.judge.drawn import drawn
 
 TITLE = "Open one buffer"
 MINUTES = 10
 RESERVE = "CUdeviceptr between; CHECK(cuMemAddressReserve(&between, size, 0, 0, 0)); "
+SIZE = drawn("03a").randrange(4, 40, 2)  # MiB
 MAINS = (  # in which order make() makes the buffers, neighbours or not
-    {"order": ("open", "secret")},
+    {"order": ("open", "secret"), "integers": 1 << 19},
     {
         "order": ("secret", "open"),
-        "words": "with other addresses in main",
+        "integers": SIZE << 18,
+        "words": "with other addresses and sizes in main",
         "changes": {
+            "size = 2 << 20": f"size = {SIZE} << 20",
             "open = make(), secret = make();": f"secret = make(); {RESERVE}const CUdeviceptr open = make();",
             "give_back(open);": "give_back(open); CHECK(cuMemAddressFree(between, size));",
         },
@@ -20,8 +24,8 @@ MAINS = (  # in which order make() makes the buffers, neighbours or not
 PAGE = "03_multi_gpu/README.md#2-let-the-loader-in"
 GPUS = 2
 OUTPUT = """\
-GPU 0: 524288 of 524288 integers are 8
-GPU 1: 524288 of 524288 integers are 7
+GPU 0: {integers} of {integers} integers are 8
+GPU 1: {integers} of {integers} integers are 7
 """
 HINTS = [
     "cudaDeviceEnablePeerAccess is for memory of cudaMalloc, and for all of it. It grants nothing in memory of VMM. "

@@ -8,7 +8,7 @@ from vmmsim.trace import number
 TITLE = "Stripe an array"
 MINUTES = 15
 draw = drawn("03c")
-STEP, MOST = draw.choice([(4, 9), (5, 11), (5, 6), (6, 7), (6, 8), (7, 9), (9, 11)])
+STEP, MOST = draw.choice([(17, 26), (18, 29), (19, 31), (21, 34), (22, 37)])
 MAINS = (  # GPU g has room for (first + step * g) % most stripes: of three 3, 0, 1; then 0, and many but unlike
     {"first": 3, "step": 5, "most": 4},
     {"first": 0, "step": STEP, "most": MOST, "changes": {"(3 + 5 * gpu) % 4": f"{STEP} * gpu % {MOST}"}},

@@ -6,8 +6,10 @@ from labs.judge.drawn import drawn
 
 TITLE = "Restart with a growable buffer"
 MINUTES = 30
+OUTPUT = "{new} chunks, of which {old} were taken over and {old} are right\n"
 draw = drawn("04c")
 OLD, NEW = draw.randrange(5, 9), draw.randrange(9, 14)  # chunks: before the restart, and at last
+MIB = draw.choice((4, 6, 10))  # of a chunk
 # The second buffer has sockets of its own, which are closed unless the student's part has done that.
 PAIR = (
     'int pair[2]; EXPECT(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), "no socket"); '
@@ -17,10 +19,14 @@ SHUT = "if (dup2(aside, aside) == aside) close(aside);"
 RESERVE = "CHECK(cuMemAddressReserve(&buffer.address, most, 0, 0, 0));"
 MAINS = (
     {"old": 3, "new": 5},
-    {"old": OLD, "new": NEW, "changes": {"3 * chunk": f"{OLD} * chunk", "5 * chunk": f"{NEW} * chunk"}},
+    {
+        "old": OLD,
+        "new": NEW,
+        "changes": {"chunk = 2 <<": f"chunk = {MIB} <<", "3 * chunk": f"{OLD} * chunk", "5 * chunk": f"{NEW} * chunk"},
+    },
     {
         "words": "with two buffers at once in main",
-        "prints": "5 chunks, of which 3 were taken over and 3 are right\n3145728 are 9\n",
+        "prints": OUTPUT.format(new=5, old=3) + "3145728 are 9\n",
         "changes": {
             "const pid_t old_server = fork();": PAIR,
             RESERVE: f"{RESERVE} Buffer other = buffer; {RESERVE.replace('buffer', 'other')}",
@@ -39,7 +45,6 @@ MAINS = (
 PAGE = "04_ipc_fd/README.md#1-make-memory-that-may-leave"
 ADVERSARIAL_TIMING = True  # a descriptor has other numbers in each process
 ELSEWHERE = ({"gpus": 2, "memory": "40MiB"},)  # too little for the old buffer beside the new one
-OUTPUT = "{new} chunks, of which {old} were taken over and {old} are right\n"
 HINTS = [
     "What has to be said when memory is created, so that it may leave the process? It cannot be said later.",
     "cuMemExportToShareableHandle takes a handle. Which handles of its chunks has the buffer when it is handed over? "

@@ -10,6 +10,7 @@ from labs.judge.drawn import drawn
 TITLE = "Store by multimem, read at home"
 MINUTES = 15
 draw = drawn("06b")
+VALUE = draw.randrange(10, 100)
 STORE_7 = "broadcast<<<4, 256>>>(reinterpret_cast<int*>(mc[0]), n, 7);"
 MAINS = (
     {"stores": 1},
@@ -17,7 +18,8 @@ MAINS = (
         "stores": 2,
         "changes": {
             "n = 100000": f"n = {draw.randrange(530000, 900000)}",
-            STORE_7: STORE_7.replace("7)", "9)") + STORE_7,
+            STORE_7: STORE_7.replace("7)", "9)") + STORE_7.replace("7)", f"{VALUE})"),
+            "(own[gpu], n, 7)": f"(own[gpu], n, {VALUE})",
         },
     },
 )
@@ -64,7 +66,7 @@ def stored_by_multimem(run):
             if not instruction.startswith("multimem.st"):
                 raise run.line_of_file(told.line).wrong(wanted, f"this is {'.'.join(instruction.split('.')[:2])}")
     if run.main.stores > 1 and OUTPUT not in run.stdout:
-        happened = "9 was stored, and then 7, and not every GPU has 7: multimem.red mixes the two"
+        happened = f"9 was stored, and then {VALUE}, and not every GPU has {VALUE}: multimem.red mixes the two"
         raise run.part("store to all replicas").wrong(wanted, happened)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT-0
 """07b: one mapping cannot go over its end; two mappings of one allocation in a row make a ring without an end.
 
-main says the size, one granule, and the GPU: what differs elsewhere is that a further GPU could be let in.
+main says the size and the GPU: what differs elsewhere is that a further GPU could be let in.
 """
 
 from labs.judge.check import LAUNCHES, Run, check, memory_under
@@ -10,15 +10,21 @@ from labs.judge.drawn import drawn
 TITLE = "Endless ring"
 MINUTES = 15
 draw = drawn("07b")
-RECORDS, AT = draw.randrange(4, 8), draw.randrange(1, 1 << 21)
+RECORDS, AT, MIB = draw.randrange(4, 8), draw.randrange(1, 1 << 21), draw.randrange(4, 10, 2)
 MAINS = (
-    {"records": 8, "bytes": 12 << 20},
+    {"records": 8, "bytes": 12 << 20, "size": 2 << 20},
     {
         "records": RECORDS,
-        "bytes": RECORDS * (3 << 19),
-        "changes": {"records = 8": f"records = {RECORDS}", "size_t at = 0": f"size_t at = {AT}"},
+        "size": MIB << 20,
+        "bytes": RECORDS * MIB * (3 << 18),
+        "changes": {
+            "size = 2 << 20": f"size = {MIB} << 20",
+            "records = 8": f"records = {RECORDS}",
+            "size_t at = 0": f"size_t at = {AT}",
+        },
     },
     {
+        "size": 2 << 20,
         "words": "with two rings at once in main",
         "prints": "12582912 of 12582912 bytes are in their place\n1572864 are z\n",
         "changes": {
@@ -45,8 +51,6 @@ HINTS = [
 HINT_OF = {"twice_the_addresses": 2, "mapped_twice": 3, "one_copy": 5}
 
 
-SIZE, LENGTH = 2 << 20, 3 << 19
-
 WAITS = "cudaStreamSync*", "cudaDeviceSync*", "cudaEventSync*", "cuStreamSync*", "cuCtxSync*", "cuEventSync*"
 ASKS = "cudaStreamQuery", "cuStreamQuery", "cudaEventQuery", "cuEventQuery"
 ORDERS = *WAITS, *ASKS, "cudaStreamWaitEvent", "cuStreamWaitEvent", "cudaEventRecord*", "cuEventRecord*"
@@ -61,18 +65,18 @@ def copies(run):
     """What puts records into the ring, in order."""
     base, found = base_of(run), run.calls("cudaMemcpy*", "cuMemcpy*", "cudaMemset*", "cuMemset*")
     to = {call: call.argument("dst", "dstDevice", "devPtr") or base for call in found if "Symbol" not in call.name}
-    return [call for call, address in to.items() if base <= address < base + 2 * SIZE]
+    return [call for call, address in to.items() if base <= address < base + 2 * run.main.size]
 
 
-@check("the ring takes no more memory than its 2 MiB", kept=True)
+@check("the ring takes no more memory than its size", kept=True)
 def created_once(run):
     made = [call for call in run.created() if not is_on_host(call)]
     if not made:
         raise run.wrong("memory is created by cuMemCreate", "cuMemCreate was not called")
     for call in made[1:]:
         raise call.wrong("both halves of the addresses lead to the same memory", f"{call.name} made more memory")
-    if made[0].name != "cuMemCreate" or made[0].argument("size") != SIZE:
-        raise made[0].wrong(f"cuMemCreate creates {SIZE} bytes, the size of the ring", "other memory was made")
+    if made[0].name != "cuMemCreate" or made[0].argument("size") != run.main.size:
+        raise made[0].wrong(f"cuMemCreate creates {run.main.size} bytes, the size of the ring", "other memory was made")
 
 
 def is_on_host(call):
@@ -85,10 +89,14 @@ def twice_the_addresses(run):
     for call in more:
         raise call.wrong("one reservation holds both mappings, one behind the other", "more addresses were reserved")
     size = first.argument("size")
-    if size != 2 * SIZE:
-        why = "behind the end of the ring is no room for a mapping" if size < 2 * SIZE else "two mappings need no more"
+    if size != 2 * run.main.size:
+        why = (
+            "behind the end of the ring is no room for a mapping"
+            if size < 2 * run.main.size
+            else "two mappings need no more"
+        )
         raise first.wrong(
-            f"{2 * SIZE} bytes of addresses are reserved, twice the ring", f"{size} bytes were reserved: {why}"
+            f"{2 * run.main.size} bytes of addresses are reserved, twice the ring", f"{size} bytes were reserved: {why}"
         )
 
 
@@ -100,14 +108,14 @@ def mapped_twice(run):
         if call not in uses:
             continue
         mappings = machine.processes[call.pid].mappings
-        if sorted(mappings) != [base, base + SIZE]:
+        if sorted(mappings) != [base, base + run.main.size]:
             raise call.wrong(
                 "for each record two mappings are there, one at the ring's address and one right behind it",
                 f"there are {len(mappings)}" if len(mappings) != 2 else "they are not one behind the other",
             )
-        if mappings[base].memory is not mappings[base + SIZE].memory:
+        if mappings[base].memory is not mappings[base + run.main.size].memory:
             raise call.wrong("the second mapping leads to the memory of the first", "it leads to other memory")
-        for half, address in (("first", base), ("second", base + SIZE)):
+        for half, address in (("first", base), ("second", base + run.main.size)):
             if memory_under(machine, call.pid, address).access.get(0) != 3:
                 raise call.wrong(
                     "cuMemSetAccess grants GPU 0 to read and write both mappings",
@@ -117,15 +125,15 @@ def mapped_twice(run):
 
 @check("each record is put into the ring by one copy", points=3)
 def one_copy(run):
-    records, found = run.main.records, copies(run)
+    records, length, found = run.main.records, run.main.size // 4 * 3, copies(run)
     if not found:
         raise run.wrong("each record is copied into the ring", "nothing was copied")
-    wanted = f"one copy puts all {LENGTH} bytes of a record into the ring"
+    wanted = f"one copy puts all {length} bytes of a record into the ring"
     for at, call in enumerate(found):
         size = call.argument("count", "ByteCount") or call.argument("width") * call.argument("height")
         if not size or "emset" in call.name:
             raise call.wrong("one cudaMemcpy puts a record into the ring, in one piece", f"{call.name} was called")
-        if size != LENGTH:
+        if size != length:
             raise call.wrong(wanted, f"this one copies {size} bytes")
         if at >= records:
             raise call.wrong(wanted, f"it is copy number {at + 1}, and there are {records} records")

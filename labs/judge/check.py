@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 
 from labs.judge import diagnosis
 from labs.judge.diagnosis import ENDED, GIVEN_BACK
+from labs.judge.drawn import drawn
 from labs.judge.program import CannotJudge
 from vmmsim.trace import NO_CALLS, OF_MODULES, SUCCESS, Machine, number
 
@@ -25,6 +26,7 @@ AFTER_FAILURE = (  # what may follow a failure: giving back, and what belongs to
     *(*WAITS, "cudaSetDevice", "cuGetError", "cudaGet", "cudaPeek", *NO_CALLS),
 )
 NOT_LOOKED_AT = "Query", "LastError", "ErrorString", "ErrorName"  # ends of names: their answers are no failures
+NO_ANSWER = "cudaLaunch", "cuLaunch"  # <<<>>> answers nothing
 SAYS_FAILED = {
     0: False,
     77: False,
@@ -403,33 +405,49 @@ class Run:
         return reads
 
     def must_look_at_answers(self):
-        """The first and the last of the driver's calls in each line of the student's are made to fail: the program then
-        says so, and ends. What it holds may be left: its end frees that."""
-        calls = [call for call in self.calls("cu*") if call.is_students and not call.name.endswith(NOT_LOOKED_AT)]
-        calls = [
-            call for call in calls if not call.name.startswith(("cudaLaunch", "cuLaunch"))
-        ]  # <<<>>> answers nothing
-        for each in (reversed(calls), calls):  # of a line the first call, then the last
-            for call in {(call.name, call.line): call for call in each}.values():
-                error = "cudaErrorUnknown" if call.name.startswith("cuda") else "CUDA_ERROR_UNKNOWN"
-                self.must_end_at_failure(f"{self.named(call)}={error}")
+        """Of the driver's calls of each name in each line of the student's the first, the last and one in between are
+        made to fail; then one of each name in another main. The program says so each time, and ends. What it holds may
+        be left: its end frees that."""
+        draw = drawn("answers")
+        for calls in self.by_name_and_line().values():
+            between = draw.sample(calls[1:-1], 1) if calls[2:] else []
+            for call in {calls[0]: 0, **dict.fromkeys(between), calls[-1]: 0}:
+                self.must_end_at_failure(failure_of(self, call))
+        others = [at for at, main in enumerate(self.program.mains) if at and not {"prints", "fail"} & {*main}]
+        for at in draw.sample(others, min(1, len(others))):
+            other, of_name = self.runner.run(self.options | {"main": at}), {}
+            if not other.is_right():
+                return  # which has a check of its own
+            for (name, _), calls in other.by_name_and_line().items():
+                of_name.setdefault(name, []).extend(calls)
+            for calls in of_name.values():
+                other.must_end_at_failure(failure_of(other, draw.choice(calls)))
+
+    def by_name_and_line(self):
+        """The student's calls of the driver that answer whether they failed."""
+        found = {}
+        for call in self.calls("cu*"):
+            if call.is_students and not call.name.endswith(NOT_LOOKED_AT) and not call.name.startswith(NO_ANSWER):
+                found.setdefault((call.name, call.line), []).append(call)
+        return found
 
     def must_end_at_failure(self, fail, says=""):
         """After the call that is made to fail it gives back at most, tells of it in these words, and ends with a status
         that is neither 0 nor 77, or by an exception. Or it makes this call once more, and does all that is to be done.
         """
         self.must_be_through()
-        run = self.runner.run(self.options | {"fail": fail})
+        run = self.runner.run(self.options | {"fail": fail, "adversarial_timing": False})  # as nothing is waited for
         failed = next((call for call in run.all if run.is_injected(call)), None)
         if not failed:
-            return
+            wanted = "the program makes the same calls in each run"
+            raise run.stopped() or self.wrong(wanted, f"it did not call {fail.partition(':')[0]} as often as before")
         wanted = (
             f"if {failed.name} answers {failed.result}, the program tells of it and ends with status 1, as by CHECK"
         )
         for call in run.all[failed.index + 1 :]:
             if call.pid != failed.pid or not call.line or call.in_part and call.name.endswith("MemGetInfo"):
                 continue
-            if call.repeats(failed) and run.is_as_right_as(self):
+            if call.repeats(failed) and run.is_right() and run.stdout == self.stdout:
                 return self.must_give_up(failed.name)
             if not call.name.startswith(AFTER_FAILURE):
                 raise failed.wrong(wanted, f"its answer was not looked at before line {call.line} calls {call.name}")
@@ -450,9 +468,9 @@ class Run:
             refused = next((call for call in run.all if call.name == name and not call.succeeded), run)
             raise refused.wrong(f"where {name} is refused again and again, it ends", "it did not end by itself")
 
-    def is_as_right_as(self, other):
-        """Whether it ends as it should, gives all back, and prints the same."""
-        return not self.stopped() and not diagnosis.leak(self) and self.stdout == other.stdout
+    def is_right(self):
+        """Whether it ends as it should, and gives all back."""
+        return not self.stopped() and not diagnosis.leak(self)
 
     # --- Places of the program that are no calls
 
@@ -475,6 +493,11 @@ class Followed(Machine):
     def line(self, line):
         if line["changes"] or line["call"] in NO_CALLS:
             super().line(line)
+
+
+def failure_of(run, call):
+    """What lets this call fail, as `vmmsim --fail` takes it."""
+    return f"{run.named(call)}={'cudaErrorUnknown' if call.name.startswith('cuda') else 'CUDA_ERROR_UNKNOWN'}"
 
 
 def memory_under(machine, pid, address):

@@ -125,7 +125,9 @@ def witness(compiler, package):
     atexit.register(directory.cleanup)
     os.chmod(directory.name, 0o755)
     its = Witness(pathlib.Path(directory.name, "witness"), pathlib.Path(directory.name, "names"), {}, [])
-    done = subprocess.run([compiler, "-O2", WITNESS, "-o", its.program], capture_output=True, text=True)
+    done = subprocess.run(
+        [compiler, "-O3", "-march=native", WITNESS, "-o", its.program], capture_output=True, text=True
+    )
     if done.returncode:
         raise OSError(f"{WITNESS} is not built by {compiler}: {done.stderr}")
     for file in (next(package.glob(name)) for name in TRACED):

@@ -88,6 +88,8 @@ def look_at(its, text, first):
     one, other = its[0], next((it for it in its[1:] if it.kind != "COMMENT"), None)
     follows = other.text if other else ""
     glued = one.text + follows if other and are_glued(text, one, other) else one.text
+    if "__device_stub_" in one.text:  # what the judge takes for the compiler's
+        raise NotWhole(first + one.line, "this name is the compiler's: take another")
     wrong = WHY_ODD.get(one.text) or WHY_ODD.get(glued) or WHY_ODD.get(f"{one.text} {follows}")
     is_number_of_text = one.text[0].isdigit() and glued != one.text and follows[0] == "'"  # to some it is one sign
     if one.kind != "LITERAL" and one.text[0] in "\"'" or is_number_of_text:
@@ -114,7 +116,12 @@ WHY_ODD = {
     **dict.fromkeys(("<%", "%>", "<:", ":>", "%:"), PLAINLY),
     "##": "no ## here: it makes signs that cannot be seen",
     "_Pragma": "no _Pragma here: a macro keeps its meaning",
-    "namespace check": "namespace check is the starter's",
+    **{
+        f"{kind} check": "check is the starter's" for kind in ("namespace", "struct", "class", "union", "enum", "using")
+    },
+    **dict.fromkeys(
+        ("getenv", "secure_getenv", "environ", "__PRETTY_FUNCTION__"), "what it is to do is the same in each run"
+    ),
     'extern "C"': "no function of the system has another meaning: write it without",
 }
 
@@ -171,6 +178,10 @@ def assembly(its, first):
 
 
 # --- Parts and starter
+
+# The starter's names that are global ones, whatever a part declares by the same name.
+CALLS = r"(?:cu(?:da)?[A-Z]\w*|close|dup2?|fork|kill|pipe|read|socketpair|waitpid|write)\("
+OF_EVERYBODY = re.compile(rf"(?<![\w:.>])(?=(?:lab|check|std)::|{CALLS})")
 
 
 def spliced(starter, text, name, mains):
@@ -241,11 +252,11 @@ def without_includes(part):
 
 
 def changed(lines, change):
-    """The starter's lines with other constants. Its names are the global ones, whatever else a part calls so."""
+    """The starter's lines with other constants, and with global names."""
     text = "\n".join(lines)
     if change:  # all at once: what one puts in may be what another replaces
         text = re.sub("|".join(map(re.escape, change)), lambda found: change[found[0]], text)
-    return re.sub(r"(?<![\w:])(?=(?:lab|check|std)::)", "::", text).split("\n")
+    return OF_EVERYBODY.sub("::", text).split("\n")
 
 
 def unjudged(starter, text, its):

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -28,6 +29,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -57,9 +59,9 @@ bool read_memory(pid_t thread, uint64_t from, void* to, size_t size) {
   return process_vm_readv(thread, &here, 1, &there, 1, 0) == ssize_t(size);
 }
 
-// Of a stopped thread, at the beginning of a function or of a system call.
+// Of a stopped thread, at the beginning of a function; the arguments are those of a system call, at one of these.
 struct Registers {
-  uint64_t trap, caller, argument[3];
+  uint64_t trap, caller, argument[3], number, of_system[5];
 };
 #ifdef __x86_64__
 const uint32_t processor = AUDIT_ARCH_X86_64;
@@ -69,7 +71,8 @@ Registers registers_of(pid_t thread) {
   ptrace(PTRACE_GETREGSET, thread, NT_PRSTATUS, &room);
   uint64_t caller = 0;
   read_memory(thread, user.rsp, &caller, sizeof caller);
-  return {user.rip - 1, caller, {user.rdi, user.rsi, user.rdx}};
+  return {user.rip - 1,  caller, {user.rdi, user.rsi, user.rdx},
+          user.orig_rax, {user.rdi, user.rsi, user.rdx, user.r10, user.r8}};
 }
 void pass_trap(pid_t) {}
 #else
@@ -82,7 +85,8 @@ user_regs_struct user_registers_of(pid_t thread) {
 }
 Registers registers_of(pid_t thread) {
   const user_regs_struct user = user_registers_of(thread);
-  return {user.pc, user.regs[30], {user.regs[0], user.regs[1], user.regs[2]}};
+  const auto& its = user.regs;
+  return {user.pc, its[30], {its[0], its[1], its[2]}, its[8], {its[0], its[1], its[2], its[3], its[4]}};
 }
 void pass_trap(pid_t thread) {
   user_regs_struct user = user_registers_of(thread);
@@ -92,9 +96,24 @@ void pass_trap(pid_t thread) {
 }
 #endif
 
-// Calls visit(begin, end, offset, file) for each mapping of a file.
-template <class Visit> void each_mapping(pid_t thread, const Visit& visit) {
+// Where a file lies in a process.
+struct Mapping {
+  uint64_t begin, end, offset;
+  int file;
+};
+std::map<pid_t, std::vector<Mapping>> known_mappings;  // as a thread was seen to have them
+
+// Of the files, all but vmmsim itself are there, so there will be no more.
+bool is_complete(const std::vector<Mapping>& mappings) {
+  std::vector<bool> is_there(files.size());
+  for (const Mapping& mapping : mappings) is_there[size_t(mapping.file)] = true;
+  return std::count(is_there.begin(), is_there.end(), true) + 1 >= ptrdiff_t(files.size());
+}
+
+std::vector<Mapping>& read_mappings(pid_t thread) {
   char path[32], line[4352];
+  std::vector<Mapping>& known = known_mappings[thread];
+  known.clear();
   std::snprintf(path, sizeof path, "/proc/%d/maps", thread);
   FILE* const maps = std::fopen(path, "re");
   while (maps && std::fgets(line, sizeof line, maps)) {
@@ -103,9 +122,34 @@ template <class Visit> void each_mapping(pid_t thread, const Visit& visit) {
     std::sscanf(line, "%lx-%lx %*s %lx %*s %*s %n", &begin, &end, &offset, &name);
     line[std::strcspn(line, "\n")] = '\0';
     const auto found = std::find(files.begin(), files.end(), line + name);
-    if (found != files.end()) visit(begin, end, offset, int(found - files.begin()));
+    if (found != files.end()) known.push_back({begin, end, offset, int(found - files.begin())});
   }
   if (maps) std::fclose(maps);
+  return known;
+}
+
+bool has_link(const char* path, const std::string& to) {
+  char name[4096];
+  const ssize_t size = readlink(path, name, sizeof name);
+  return size == ssize_t(to.size()) && !std::memcmp(name, to.data(), to.size());
+}
+
+bool is_still_there(pid_t thread, const Mapping& mapping) {
+  char path[96];
+  std::snprintf(path, sizeof path, "/proc/%d/map_files/%lx-%lx", thread, mapping.begin, mapping.end);
+  return has_link(path, files[size_t(mapping.file)]);
+}
+
+// The mapping of a file in which an address lies, or nullptr.
+const Mapping* mapping_of(pid_t thread, uint64_t address) {
+  const auto in = [address](const std::vector<Mapping>& all) -> const Mapping* {
+    const auto has = [address](const Mapping& one) { return one.begin <= address && address < one.end; };
+    const auto found = std::find_if(all.begin(), all.end(), has);
+    return found == all.end() ? nullptr : &*found;
+  };
+  const std::vector<Mapping>& known = known_mappings[thread];
+  const Mapping* const found = in(known);
+  return (found ? is_still_there(thread, *found) : is_complete(known)) ? found : in(read_mappings(thread));
 }
 
 void write_record(const char* text, size_t size) {
@@ -137,9 +181,14 @@ struct Failure {  // as in Options
 const off_t of_counters = 16, of_failure = of_counters + 8;
 using Frames = std::map<uint64_t, uint64_t>;  // of all GPUs: what is written there, in 64 bits
 
+struct Gpu {
+  int file;
+  const uint64_t* memory;  // all of it
+};
+
 struct Machine {
   int ledger = -1;
-  std::vector<int> gpus;  // files
+  std::vector<Gpu> gpus;
   char constants[4096];
   bool is_known = false;  // what memory was after the last call, when this much work had been done
   int64_t work = 0;
@@ -148,23 +197,20 @@ struct Machine {
   bool was_changed = false;
 } machine;
 
-// Fletcher's, in four rows; a page that was never written is as one of zeros.
-uint64_t sum_of(int file, off_t begin, off_t end) {
-  static uint64_t piece[8192];
-  uint64_t sums[4] = {}, sums_of_sums[4] = {}, all = 0;
+// Fletcher's, in rows that the processor adds at once; a page that was never written is as one of zeros. What is summed
+// up is mapped, not copied: a lab may ask hundreds of times for a hundred MiB.
+uint64_t sum_of(const Gpu& gpu, off_t begin, off_t end) {
+  const ptrdiff_t rows = 16;
+  uint64_t sums[rows] = {}, sums_of_sums[rows] = {}, all = 0;
   for (off_t at = begin; at < end;) {
-    const off_t data = lseek(file, at, SEEK_DATA), next = data < 0 ? end : std::min(data, end);
-    for (size_t row = 0; row < 4; ++row) sums_of_sums[row] += sums[row] * uint64_t((next - at) / 32);
-    const off_t hole = next < end ? std::min(lseek(file, next, SEEK_HOLE), end) : end;
-    for (at = next; at < hole;) {
-      const ssize_t got = pread(file, piece, std::min(sizeof piece, size_t(hole - at)), at);
-      if (got <= 0) return 0;
-      for (ssize_t i = 0; i < got / 8; i += 4)
-        for (ssize_t row = 0; row < 4; ++row) sums_of_sums[row] += sums[row] += piece[i + row];
-      at += got;
-    }
+    const off_t data = lseek(gpu.file, at, SEEK_DATA), next = data < 0 ? end : std::min(data, end);
+    for (ptrdiff_t row = 0; row < rows; ++row) sums_of_sums[row] += sums[row] * uint64_t((next - at) / (rows * 8));
+    at = next < end ? std::min(lseek(gpu.file, next, SEEK_HOLE), end) : end;
+    for (const uint64_t* word = gpu.memory + next / 8; word < gpu.memory + at / 8; word += rows)
+      for (ptrdiff_t row = 0; row < rows; ++row) sums_of_sums[row] += sums[row] += word[row];
   }
-  for (size_t row = 0; row < 4; ++row) all = (all + sums[row]) * 0x9e3779b97f4a7c15 + sums_of_sums[row] * 3;
+  for (ptrdiff_t row = 0; row < rows; ++row)
+    all = (all + sums[row]) * 0x9e3779b97f4a7c15 + sums_of_sums[row] * 3;
   return all;
 }
 
@@ -172,7 +218,7 @@ Frames written_frames() {
   const off_t frame = 2 << 20;
   Frames all;
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu)
-    for (off_t at = 0; (at = lseek(machine.gpus[gpu], at, SEEK_DATA)) >= 0; at += frame) {
+    for (off_t at = 0; (at = lseek(machine.gpus[gpu].file, at, SEEK_DATA)) >= 0; at += frame) {
       at -= at % frame;
       if (const uint64_t sum = sum_of(machine.gpus[gpu], at, at + frame)) all[uint64_t(gpu) << 48 | uint64_t(at)] = sum;
     }
@@ -203,7 +249,8 @@ void look_at_constants() {
 // Calls that write to no memory of GPUs, but that they may clear it.
 bool is_quiet(const std::string& call) {
   for (const char* const begin : {"cuMemAddress", "cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemSetAccess",
-                                  "cuMemGetA", "cuMemRelease", "cuMemRetain", "cuMemExport", "cuMemImport"})
+                                  "cuMemGetA", "cuMemRelease", "cuMemRetain", "cuMemExport", "cuMemImport",
+                                  "cuPointerGet", "cuDeviceGet", "cudaDeviceCanAccess", "cudaGetDevice"})
     if (!call.compare(0, std::strlen(begin), begin)) return true;
   return false;
 }
@@ -274,8 +321,14 @@ void open_machine(pid_t vmmsim) {
     if (std::sscanf(name, "/memfd:vmmsim-memory-%d", &owner) == 1) memory[owner] = open(path, O_RDONLY | O_CLOEXEC);
   }
   if (machine.ledger < 0) return;
-  for (const auto& [owner, file] : memory) machine.gpus.push_back(file);
-  machine.gpus.pop_back();  // the host's, which a program may write to
+  memory.erase(std::prev(memory.end()));  // the host's, which a program may write to
+  for (const auto& [owner, file] : memory) {
+    struct stat about = {};
+    if (fstat(file, &about)) fail("fstat");
+    void* const mapped = mmap(nullptr, size_t(about.st_size), PROT_READ, MAP_SHARED, file, 0);
+    if (mapped == MAP_FAILED) fail("mmap");
+    machine.gpus.push_back({file, static_cast<const uint64_t*>(mapped)});
+  }
   take_failure(vmmsim);
   if (pread(machine.ledger, machine.constants, sizeof machine.constants, 0) < 0) fail("pread");
 }
@@ -308,15 +361,10 @@ void let_fail(pid_t thread, const std::string& call) {
 // Whether a thread has stopped at a trap of the judge's.
 bool is_at_trap(pid_t thread) {
   const Registers now = registers_of(thread);
-  int file = -1;
-  uint64_t offset = 0;
-  bool is_called_by_simulator = false;
-  each_mapping(thread, [&](uint64_t begin, uint64_t end, uint64_t at, int of) {
-    if (begin <= now.trap && now.trap < end) file = of, offset = now.trap - begin + at;
-    is_called_by_simulator |= begin <= now.caller && now.caller < end;
-  });
-  if (file < 0) return false;
-  const std::string& name = names[{file, offset}];
+  const Mapping* const mapping = mapping_of(thread, now.trap);
+  if (!mapping) return false;
+  const std::string& name = names[{mapping->file, now.trap - mapping->begin + mapping->offset}];
+  const bool is_called_by_simulator = mapping_of(thread, now.caller);
   const bool is_line = name == "line";
   if (is_line && is_called_by_simulator) {
     if (write_line(thread, now.argument[1], now.argument[2]))  // a string_view: its size and its text
@@ -331,13 +379,18 @@ bool is_at_trap(pid_t thread) {
   return true;
 }
 
-// Before a thread makes memory executable: the simulator's code stays as it is.
+// Before a thread makes memory executable, or memory that it could not write: the simulator's stays as it is, but that
+// the loader puts a file's own code into its place.
 void guard_code(pid_t thread) {
   const Registers now = registers_of(thread);
-  const uint64_t first = now.argument[0], last = first + now.argument[1];
-  each_mapping(thread, [&](uint64_t begin, uint64_t end, uint64_t, int) {
-    if (first < end && begin < last) kill(thread, SIGKILL);
-  });
+  const uint64_t first = now.of_system[0], last = first + now.of_system[1];
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", thread, int(now.of_system[4]));
+  const std::vector<Mapping>& known = known_mappings[thread];
+  for (const Mapping& mapping : is_complete(known) ? known : read_mappings(thread)) {
+    const bool is_own = now.number == SYS_mmap && has_link(path, files[size_t(mapping.file)]);
+    if (first < mapping.end && mapping.begin < last && !is_own) kill(thread, SIGKILL);
+  }
 }
 
 // What would lead out of the witness's sight: a child that is not traced, a namespace with another /proc, code that is
@@ -346,18 +399,22 @@ void restrict_calls() {
   const auto low = [](int argument) { return uint32_t(offsetof(seccomp_data, args[0]) + argument * sizeof(uint64_t)); };
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, processor, 0, 13),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, processor, 0, 17),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 11, 0),  // calls of x32
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 12, 0),  // its flags are in memory; libc takes clone then
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unshare, 9, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_personality, 8, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 7, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 4, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pkey_mprotect, 0, 5),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 15, 0),  // calls of x32
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 16, 0),  // its flags are in memory; libc takes clone then
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unshare, 13, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_personality, 12, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 11, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 10, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 7, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 3, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pkey_mprotect, 2, 7),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low(2)),
-      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 5, 3),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 7, 5),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low(2)),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC | PROT_WRITE, 5, 3),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low(0)),
       BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_UNTRACED | CLONE_NEWUSER, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
@@ -397,6 +454,7 @@ pid_t start(char** words) {
 void let_go_on(pid_t program, pid_t thread, int status) {
   const int signal = WSTOPSIG(status), event = status >> 16;
   if (event == PTRACE_EVENT_SECCOMP) guard_code(thread);
+  if (event == PTRACE_EVENT_EXEC) known_mappings.erase(thread);
   if (event == PTRACE_EVENT_EXEC && machine.ledger < 0) open_machine(program);
   const bool has_stopped = event == PTRACE_EVENT_STOP && signal != SIGTRAP;  // by SIGSTOP or the like
   const bool is_ours = event || (signal == SIGTRAP && is_at_trap(thread));
@@ -414,7 +472,7 @@ int main(int, char** words) {
     const pid_t thread = waitpid(-1, &status, __WALL);
     if (thread < 0) return errno == EINTR ? left : result;  // who is left gets a second, and ends with this process
     if (WIFSTOPPED(status)) let_go_on(program, thread, status);
-    else machine.calling.erase(thread);
+    else machine.calling.erase(thread), known_mappings.erase(thread);
     if (thread != program || WIFSTOPPED(status)) continue;
     result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     alarm(1);

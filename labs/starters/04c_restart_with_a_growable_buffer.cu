@@ -4,8 +4,8 @@
 // A server's buffer grows by chunks. A new process is to take it over, and to go on growing, while the old one exits:
 // - the old server sends a descriptor of each chunk, and then nothing of it is needed any more
 // - the new one maps the same memory side by side, in the same order, and GPU 0 may read and write there
-// - every chunk may leave its process, also those that the new server adds: the next restart will come
-// - no descriptor is left open in either process; look at each answer with CHECK
+// - every chunk may leave its process, also those that the new server adds
+// - no descriptor is left open in either process, so this restart is the last; look at each answer with CHECK
 // Read 04_ipc_fd/README.md#1-make-memory-that-may-leave to #5-let-go, and 02_growable/README.md#1-grow-in-a-loop.
 #include <sys/wait.h>
 #include "../descriptor.h"

@@ -154,7 +154,7 @@ def test_the_list_keeps_its_order(verdict):
 def test_a_leak_costs_its_own_check(verdict):
     """And no other: not those that need other runs, nor what is printed."""
     on_two, again = check("on two", gpus=2)(lambda run: None), check("again")(lambda run: run.again(gpus=3))
-    fail = check("a call may fail")(lambda run: run.must_end_at_failure("cuMemMap:1=CUDA_ERROR_UNKNOWN"))
+    fail = check("a call may fail")(lambda run: run.must_end_at_failure("cuMemCreate:1=CUDA_ERROR_UNKNOWN"))
     its = verdict(LEAKING, holds("one"), on_two, again, fail)
     assert its.failed == GIVEN_BACK
     assert [title for title, mark in its.checks if mark != "passed"] == [GIVEN_BACK]
@@ -178,6 +178,12 @@ def test_a_call_that_failed_may_be_made_once_more(once_more, happened, verdict):
     its = verdict(RIGHT.replace(RELEASE, f"if (cuMemRelease(handle)) {{\n{once_more}}}\n"), fail)
     assert bool(its.failed) == bool(happened), its.words
     assert re.search(happened, its.words)
+
+
+def test_a_call_that_fails_is_made(verdict):
+    """Else it is not known what the program does when it fails."""
+    fail = check("a call may fail")(lambda run: run.must_end_at_failure("cuMemCreate:2=CUDA_ERROR_UNKNOWN"))
+    assert "it did not call cuMemCreate as often as before" in verdict(RIGHT, fail).words
 
 
 @pytest.mark.parametrize(
@@ -370,6 +376,16 @@ def test_constants_are_changed_all_at_once():
     assert changed(["f(3, 5)"], {"3": "5", "5": "7"}) == ["f(5, 7)"]
 
 
+def test_the_starters_calls_are_the_systems():
+    """Whatever a part declares by the same name; a member's is another."""
+    told = [
+        "if (read(socket, &byte, 1) == 1) CHECK(cuMemUnmap(address, size));",
+        "file.close();",
+        "int write_back(int);",
+    ]
+    assert changed(told, {}) == [told[0].replace("read(", "::read(").replace("cuMem", "::cuMem"), *told[1:]]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "remark"),
     [
@@ -421,6 +437,9 @@ MARK = "// >>> your part: make the memory"
         ("1'é /* ')\n// */", "no end in this line"),
         ('asm(".loc 2 1000040 1; call *%0");', "write it plainly"),
         ("namespace check {}", "is the starter's"),
+        ("void __device_stub_mine() {}", "this name is the compiler's"),
+        ('const char* main = getenv("LAB_MAIN");', "what it is to do is the same in each run"),
+        ("struct check {};", "is the starter's"),
         ('_Pragma("push_macro(\\"CHECK\\")")', "no _Pragma here"),
         ('#pragma pop_macro("CHECK")', "no #pragma here"),
         ('#include "mine.h"', "is not looked at: write it here"),

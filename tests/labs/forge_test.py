@@ -20,6 +20,10 @@ CASES = {  # what a program does before it calls cudaMalloc
     "changes code": "change_code();",
     "changes code by its file": 'const int fd = open("/proc/self/mem", O_WRONLY);\n'
     "    if (pwrite(fd, code(), 1, off_t(code())) != 1) std::exit(2);",
+    "maps other code over it": "map_code();",
+    "makes the simulator's tables writable": "open_tables();",
+    "reads memory of a process": "char from = 0, to = 0;\n    const iovec there = {&from, 1}, here = {&to, 1};\n"
+    "    if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != 1) std::exit(2);",
     "has a child that is not traced": "const long child = syscall(SYS_clone, CLONE_UNTRACED | SIGCHLD, 0, 0, 0, 0);\n"
     "    if (child == 0) _exit(0);\n    if (child < 0) std::exit(2);",
     "has a namespace": "if (unshare(CLONE_NEWUSER)) std::exit(2);",
@@ -37,6 +41,7 @@ SOURCE = """#include "../lab.h"
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <cstdlib>
 #include <cstring>
@@ -100,6 +105,21 @@ void change_code() {
   char* const page = code() - reinterpret_cast<uintptr_t>(code()) % 4096;
   if (mprotect(page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC)) std::exit(2);
 }
+void map_code() {  // as it is, but writable
+  char* const page = code() - reinterpret_cast<uintptr_t>(code()) % 4096;
+  const std::string copy(page, 4096);
+  const int rights = PROT_READ | PROT_WRITE | PROT_EXEC, kind = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS;
+  if (mmap(page, copy.size(), rights, kind, -1, 0) != page) std::exit(2);
+  std::memcpy(page, copy.data(), copy.size());
+}
+void open_tables() {  // what the loader has made read-only once they lead to libc
+  std::ifstream maps("/proc/self/maps");
+  char* tables = nullptr;
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("libcuda.so") != line.npos && line.find(" r--p ") != line.npos)
+      tables = reinterpret_cast<char*>(std::stoul(line, nullptr, 16));
+  if (mprotect(tables, 4096, PROT_READ | PROT_WRITE)) std::exit(2);
+}
 int main() {
   lab::begin();
 """
@@ -147,6 +167,9 @@ def outcome(program, name):
         ("hands over a line", "forged", "whole"),
         ("changes code", "whole", "status 137"),
         ("changes code by its file", "status 2", "status 2"),
+        ("maps other code over it", "whole", "status 137"),
+        ("makes the simulator's tables writable", "whole", "status 137"),
+        ("reads memory of a process", "whole", "status 2"),
         ("has a child that is not traced", "whole", "status 2"),
         ("has a namespace", "whole", "status 2"),
         ("runs a second simulator", "whole", "has both programs"),

@@ -202,7 +202,7 @@ def verdict_on(all_answers):
 @each([answer for answer in ANSWERS if not answer.fails])
 def test_a_right_answer_passes(answer, verdict_on):
     verdict = verdict_on(answer)
-    assert (verdict.status, verdict.words, verdict.remarks) == ("passed", "", "")
+    assert (verdict.status, verdict.words, verdict.remarks) == ("passed", "", ""), verdict.words
 
 
 @each([answer for answer in ANSWERS if answer.fails])
