@@ -460,6 +460,10 @@ class Run:
         if not told or says not in told:
             happened = f"it ended with status {run.ended.status}, and said {told or 'nothing'}"
             raise failed.wrong(wanted, happened)
+        its = [call for call in run.all[failed.index + 1 :] if call.pid == failed.pid and not call.succeeded]
+        later = next((call for call in its if call.name in told), None)
+        if later and failed.name not in told and failed.result not in told:
+            raise failed.wrong(wanted, f"what it tells of is {later.name} in line {later.line}, which fails after it")
 
     def must_give_up(self, name):
         """What repeats a call ends where it is refused each time, as cuMemCreate is if there is no memory."""

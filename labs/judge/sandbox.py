@@ -126,7 +126,9 @@ def witness(compiler, package):
     os.chmod(directory.name, 0o755)
     its = Witness(pathlib.Path(directory.name, "witness"), pathlib.Path(directory.name, "names"), {}, [])
     done = subprocess.run(
-        [compiler, "-O3", "-march=native", WITNESS, "-o", its.program], capture_output=True, text=True
+        [compiler, "-O1", "-ftree-vectorize", "-march=native", WITNESS, "-o", its.program],
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         raise OSError(f"{WITNESS} is not built by {compiler}: {done.stderr}")
