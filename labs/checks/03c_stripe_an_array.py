@@ -18,8 +18,7 @@ GPUS = 3
 ELSEWHERE = {"gpus": 2}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": draw.randrange(33, 41)}
 OUTPUT = "one kernel read the array from end to end: all are 7\n"
 HINTS = [
-    "Two neighbouring stripes lie on two GPUs, so each stripe takes a cuMemMap of its own. Try to map a part of an "
-    "allocation: how many allocations do the stripes need?",
+    "An allocation is mapped whole, or not at all. How many allocations do the stripes need?",
     "Take 2, 3 and 1 for the room of three GPUs, and write down whose each stripe is. What is left in `room` after "
     "each of them?",
     "Release each handle right after its mapping: the mapping holds the memory.",
@@ -72,17 +71,18 @@ def striped(run):
 def must_have(run, is_right, wanted):
     """At each kernel of main is_right(right, is_owner) holds for each GPU and stripe."""
     array_at_first_kernel(run)  # there is one
-    granted = {}  # by mapping and GPU: the call that said so last
+    granted = {}  # by mapping, and by mapping and GPU: the call that said so last
     for call, machine in run.replay():
         mappings = machine.processes[call.pid].mappings
         for change in call.changes:
             if change["kind"] == "access":
-                granted[mappings[number(change["address"])].number, change["device"]] = call
+                mapping = mappings[number(change["address"])].number
+                granted[mapping] = granted[mapping, change["device"]] = call
         for stripe, (_, mapping) in enumerate(sorted(mappings.items()) if call in run.launches else ()):
             owner = mapping.memory.device
             for gpu in sorted({*range(run.options["gpus"]), *mapping.access}):
                 if not is_right(right := mapping.access.get(gpu, 0), gpu == owner):
-                    by = granted.get((mapping.number, gpu), call)
+                    by = granted.get((mapping.number, gpu)) or granted.get(mapping.number) or call
                     raise by.wrong(wanted, f"{place_of(gpu)} {RIGHTS[right]} stripe {stripe}, which is of GPU {owner}")
 
 

@@ -6,7 +6,7 @@ One machine is enough: main takes one granule of GPU 0; what can differ is who i
 
 import re
 
-from labs.judge.check import EXPORT, Run, check
+from labs.judge.check import EXPORT, CheckFailed, Run, check
 from labs.judge.diagnosis import ENDED, how_it_ended
 from labs.judge.drawn import drawn
 
@@ -89,7 +89,9 @@ def must_hold(run, which):
         raise run.stopped() or run.wrong(wanted, f"the {PROCESSES[which]} did not import it")
     if lost := let_go_before(run, its[0]):
         call, is_held = lost
-        by_others = "and only the first importer still held it" if is_held else "and nobody held it any more"
+        by_others = "and nobody held it any more"
+        if is_held:
+            by_others = "and only the first importer still held it: nobody promises that a name works then"
         raise call.wrong(wanted, f"{call.name} came before this import, {by_others}")
 
 
@@ -126,9 +128,14 @@ def must_hear(run):
             raise wrong
 
 
-@check("each answer is looked at, of read and write, too", main=0)
+@check("what each call, read and write returns is looked at", main=0)
 def answers(run):
     run.must_look_at_answers()
+    try:
+        must_hold(run, 2)
+    except CheckFailed as wrong:  # then its exporter has ended, whatever becomes of the others
+        wrong.title = second_imported.title
+        raise
     wanted = (
         "if read or write fails, as when the other process has ended, the program tells of it and ends with status 1"
     )

@@ -15,15 +15,13 @@ THREADS = drawn("07a").randrange(33, 1000)
 MAINS = {"threads": 1024}, {"threads": THREADS, "changes": {"threads = 1024": f"threads = {THREADS}"}}
 PAGE = "07_aliasing/README.md#5-put-a-fence-between"
 OUTPUT = """\
-there: {threads} of {threads} new
-back: {threads} of {threads} new
+questions: {threads} of {threads} new
+answers: {threads} of {threads} new
 """
 HINTS = [
-    "Each thread reads what it wrote, and what its left neighbour wrote. On which ways has it to wait for the "
-    "neighbour, and where?",
-    "A and B are two addresses of the same memory. A read may leave a copy in a cache, under its own address, and a "
-    "write through the other does not change that copy. A barrier makes threads wait, and no cache forget. "
-    "Only an alias fence tells the GPU that both addresses are one memory.",
+    "Where does a thread read what its neighbour wrote, and which of the three functions stands between?",
+    "A barrier makes threads wait. Which of the reads stand at another address than the write, and what does a cache "
+    "know of that?",
     "The fence is one PTX instruction, fence.proxy.alias. In C++ it is cuda::ptx::fence_proxy_alias(), and the program "
     "has included <cuda/ptx> for it. Other fences do not cross from one address to the other.",
     "Follow each write to its reads at the other address: from a[i] to b[i] and b[left], and from b[threads + i] to "
@@ -34,7 +32,7 @@ HINTS = [
 HINT_OF = {"waits": 1, "fences": 2, "ordered": 4, "no_more": 5}
 
 
-PART = "what each thread does"
+PART = "what each thread does between its steps"
 ACROSS = "between each write and the reads of it at the other address stands fence.proxy.alias, in every thread"
 
 
@@ -43,8 +41,10 @@ def reads(run, by_another):
     for call in run.calls("unordered"):
         its = call.arguments
         if its["by_another"] == by_another:
-            way = "there" if its["written"] == its["read"] else "back"
-            yield function_of_part(run, way), its, f"on the way {way}, {place_in(its)}"
+            is_same = its["written"] == its["read"]
+            name = "after_questions" if is_same else "after_answers"
+            where = f"at the {'address of the write' if is_same else 'other address'}, {place_in(its)}"
+            yield function_of_part(run, name), its, where
 
 
 def function_of_part(run, name):
@@ -62,7 +62,7 @@ def place_in(arguments):
 
 def outcome(run):
     """In words, what came of it."""
-    found = re.search(r"^back: (\d+) of \d+ new$", run.stdout, re.MULTILINE)
+    found = re.search(r"^answers: (\d+) of \d+ new$", run.stdout, re.MULTILINE)
     old = run.main.threads - int(found[1]) if found else 0
     if not old:
         return "that the result is right on this GPU is luck, and no promise"
@@ -81,15 +81,17 @@ def waits(run):
 def fences(run):
     have_run = run.calls("fence")
     for place, its, where in reads(run, by_another=False):
-        if not have_run:
-            happened = "no alias fence has run, and a barrier or __threadfence() is none"
-            raise place.wrong(ACROSS, f"{happened}; {outcome(run)}")
-        if not its["fences"]:
+        if have_run and not its["fences"]:
             raise place.wrong(ACROSS, f"{where}: this thread runs none, and others do; {outcome(run)}")
+    if not have_run:
+        happened = f"no alias fence has run, and a barrier or __threadfence() is none; {outcome(run)}"
+        raise run.part(PART, "after_answers").wrong(ACROSS, happened)
 
 
 @check("an alias fence stands between each write and the reads of it at the other address", points=2)
 def ordered(run):
+    if not run.calls("fence"):
+        fences(run)
     for place, _, where in reads(run, by_another=False):
         happened = f"{where}: its alias fence ran before its write at B, and orders nothing behind it"
         raise place.wrong(ACROSS, f"{happened}; {outcome(run)}")
@@ -104,5 +106,8 @@ def ordered(run):
 def no_more(run):
     for call in run.calls("fence"):
         if call.arguments["count"] > 1:
-            happened = f"{place_in(call.arguments)} ran a second"
-            raise run.part(PART).wrong("one alias fence in each thread orders all that was written before it", happened)
+            happened = (
+                f"{place_in(call.arguments)} ran a second: which of the three functions has both writes before it, "
+            )
+            happened += "and all reads at the other address behind it?"
+            raise run.part(PART).wrong("one alias fence in each thread is enough", happened)

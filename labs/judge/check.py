@@ -61,6 +61,7 @@ class CheckFailed(Exception):
         self.run = call.run if call else run
         self.moment = call.index if call else NEVER
         self.title = ""  # of what holds in every lab, if it is about that
+        self.is_in_full = False  # and needs no explanation of the call beside it
 
 
 def check(title, page=None, points=1, kept=False, **options):

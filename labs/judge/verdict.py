@@ -304,7 +304,7 @@ class Judge:
         if run.options != self.lab.options:
             text += f"{run.where()}:\n"
         text += in_columns("What was to happen:", wrong.wanted) + in_columns("What happened:", wrong.happened)
-        if call and call.explanation and not run.is_injected(call):
+        if call and call.explanation and not run.is_injected(call) and not wrong.is_in_full:
             advice, in_full = advice_first(call)
             text += (in_columns("In words:", advice) if advice else "") + in_columns("The call in full:", in_full)
         if run.options != self.lab.options:

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: MIT-0
   // >>> your part: stripes, and who may write them
+  const auto next_gpu = [](const std::vector<size_t>& room, int gpu) {  // in turn; -1: none has room left
+    for (size_t asked = 0; asked < room.size(); ++asked) {
+      gpu = (gpu + 1) % int(room.size());
+      if (room[gpu] > 0) return gpu;
+    }
+    return -1;
+  };
   std::vector<CUmemAccessDesc> everyone(gpus);
   for (int gpu = 0; gpu < gpus; ++gpu) {
     everyone[gpu].location.type = CU_MEM_LOCATION_TYPE_DEVICE;

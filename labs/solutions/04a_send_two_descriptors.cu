@@ -4,7 +4,14 @@ struct Message {
   size_t sizes[2] = {};
   iovec data = {sizes, sizeof sizes};
   alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
-  msghdr header = {nullptr, 0, &data, 1, control, CMSG_LEN(2 * sizeof(int)), 0};
+  msghdr header = {};
+
+  Message() {
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = CMSG_LEN(2 * sizeof(int));
+  }
 };
 void send_fds(int socket, const int (&fds)[2], const size_t (&sizes)[2]) {
   Message message;
@@ -15,7 +22,7 @@ void send_fds(int socket, const int (&fds)[2], const size_t (&sizes)[2]) {
   rights->cmsg_len = CMSG_LEN(sizeof fds);
   std::memcpy(CMSG_DATA(rights), fds, sizeof fds);
   const ssize_t bytes = TEMP_FAILURE_RETRY(sendmsg(socket, &message.header, MSG_NOSIGNAL));
-  EXPECT(bytes == sizeof sizes, "the message cannot be sent");
+  EXPECT(bytes == sizeof sizes, "the message cannot be sent: %s", std::strerror(errno));
 }
 void receive_fds(int socket, int (&fds)[2], size_t (&sizes)[2]) {
   Message message;

@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 03c: Stripe an array
 //
-// Each GPU's room is one allocation, laid in one piece, and every GPU may write everywhere. Change both:
-// - stripes of one granule alternate: next_gpu says whose is next, if you count room[gpu] down
+// Now each GPU's room is one large allocation, and every GPU may write everywhere. Make it stripes, of which each GPU
+// writes only its own:
+// - a stripe is one granule; the GPUs take turns, and a GPU without room is passed over: with room for 3, 0 and 1 the
+//   stripes lie on the GPUs 0, 2, 0, 0
 // - every GPU may read every stripe; each may write only the stripes of its own memory
-// - it is right for any number of GPUs, and where one has no room; look at each answer with CHECK
+// - look at each answer with CHECK
 // Read 03_multi_gpu/README.md#1-lay-the-table-across-the-gpus and #3-let-the-reader-in.
 #include "../lab.h"
-
-// The next GPU after `gpu` in turn that has room left, or -1 if none has. next_gpu(room, -1) is the first.
-int next_gpu(const std::vector<size_t>& room, int gpu) {
-  for (size_t asked = 0; asked < room.size(); ++asked) {
-    gpu = (gpu + 1) % int(room.size());
-    if (room[gpu] > 0) return gpu;
-  }
-  return -1;
-}
 
 int main() {
   const int gpus = check::require_gpus(2);
@@ -41,9 +34,9 @@ int main() {
 
   // >>> your part: stripes, and who may write them
   size_t at = 0;
-  for (int gpu = next_gpu(room, -1); gpu >= 0; gpu = next_gpu(room, gpu)) {
+  for (int gpu = 0; gpu < gpus; ++gpu) {
     const size_t bytes = room[gpu] * granule;
-    room[gpu] = 0;
+    if (bytes == 0) continue;
     CUmemGenericAllocationHandle memory;
     properties.location.id = gpu;
     CHECK(cuMemCreate(&memory, bytes, &properties, 0));

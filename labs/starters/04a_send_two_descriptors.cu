@@ -2,10 +2,11 @@
 // Lab 04a: Send two descriptors
 //
 // The exporter has two memories of different sizes, and sends a descriptor of the first alone. Send both, and use them:
-// - one message carries both as SCM_RIGHTS; a descriptor does not tell how large its memory is: the message's bytes do
+// - one message carries both descriptors as SCM_RIGHTS, and the two sizes as its bytes: a descriptor does not tell one
 // - the importer maps both whole, side by side in one reservation, in the same order, and GPU 0 has access
-// - no descriptor is left open: the exporter closes them when they are sent, the importer when they are imported
-// - look at each answer, of sendmsg and recvmsg, too: a message may come that has lost a descriptor
+// - no descriptor is left open: the exporter closes them as soon as they are sent, the importer when it has imported
+// - look at what each call, sendmsg and recvmsg answer; recvmsg may succeed although a descriptor was lost on the way:
+//   notice it, and end with status 1
 // Read 04_ipc_fd/README.md#2-send-it.
 #include <sys/wait.h>
 #include "../descriptor.h"
@@ -13,10 +14,17 @@
 
 // >>> your part: the descriptors travel beside the message
 struct Message {
-  char byte = 0;  // at least one goes with a descriptor
+  char byte = 0;  // at least one byte has to go along
   iovec data = {&byte, sizeof byte};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr header = {nullptr, 0, &data, 1, control, CMSG_LEN(sizeof(int)), 0};
+  msghdr header = {};
+
+  Message() {
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = CMSG_LEN(sizeof(int));
+  }
 };
 void send_fds(int socket, const int (&fds)[2], [[maybe_unused]] const size_t (&sizes)[2]) {
   Message message;
@@ -25,7 +33,8 @@ void send_fds(int socket, const int (&fds)[2], [[maybe_unused]] const size_t (&s
   rights->cmsg_type = SCM_RIGHTS;
   rights->cmsg_len = CMSG_LEN(sizeof fds[0]);
   std::memcpy(CMSG_DATA(rights), fds, sizeof fds[0]);
-  EXPECT(TEMP_FAILURE_RETRY(sendmsg(socket, &message.header, MSG_NOSIGNAL)) == 1, "the message cannot be sent");
+  EXPECT(TEMP_FAILURE_RETRY(sendmsg(socket, &message.header, MSG_NOSIGNAL)) == 1, "the message cannot be sent: %s",
+         std::strerror(errno));
 }
 void receive_fds(int socket, int (&fds)[2], [[maybe_unused]] size_t (&sizes)[2]) {
   Message message;

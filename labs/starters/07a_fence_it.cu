@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 07a: Fence it
 //
-// A and B are two addresses of one memory. Each thread writes a question through A, reads it and its left neighbour's
-// there, and writes an answer through B. Then it reads both answers through A and both questions through B: and finds
-// old ones, in spite of all barriers. Make it find new ones:
-// - each thread waits for the writes of others before it reads them
-// - an alias fence stands between each write and the reads of it at the other address, in every thread
-// - as few alias fences as are right: each thread runs one
+// A and B are two addresses of one memory. Each thread writes a question and an answer there, and reads them, its own
+// and those of its left neighbour:
+//   question: written at A, read at A, and in the last step read at B
+//   answer:   written at B, and in the last step read at A
+// The three functions between the steps are empty, and the threads read old values. What does each of the three need: a
+// barrier, an alias fence, both, or nothing?
+// - every thread reads new values, and not by luck
+// - as few alias fences run as are right
 // - nothing but the three functions changes
 // Read 07_aliasing/README.md#5-put-a-fence-between.
 #include <cuda/ptx>
@@ -14,22 +16,22 @@
 
 const unsigned threads = 1024;
 
-// >>> your part: what each thread does between the writes and the reads
-__device__ void there() { __syncthreads(); }
-__device__ void between() { __syncthreads(); }
-__device__ void back() { __syncthreads(); }
+// >>> your part: what each thread does between its steps
+__device__ void after_questions() {}
+__device__ void before_answers() {}
+__device__ void after_answers() {}
 // <<<
 
 __global__ void ask_and_answer(int* const a, int* const b, int* questions, int* answers) {
   const unsigned i = threadIdx.x, left = i ? i - 1 : threads - 1;
   questions[i] = b[i], answers[i] = a[threads + i];  // old values, which may stay in a cache
   a[i] = 42;
-  there();
+  after_questions();
   questions[i] = a[i] + a[left];  // at the address of the write
-  between();
+  before_answers();
   b[threads + i] = questions[i] - 42;
-  back();
-  answers[i] = a[threads + i] + a[threads + left] + b[i] + b[left];  // at the other address than their writes
+  after_answers();
+  answers[i] = a[threads + i] + a[threads + left] + b[i] + b[left];  // at the address where nobody wrote
 }
 
 int main() {
@@ -57,8 +59,8 @@ int main() {
   ask_and_answer<<<1, threads>>>(reinterpret_cast<int*>(a), reinterpret_cast<int*>(b), read, read + threads);
 
   const CUdeviceptr questions = reinterpret_cast<CUdeviceptr>(read), answers = questions + threads * sizeof(int);
-  std::printf("there: %llu of %u new\n", lab::count<int>(questions, threads, 2 * 42), threads);
-  std::printf("back: %llu of %u new\n", lab::count<int>(answers, threads, 4 * 42), threads);
+  std::printf("questions: %llu of %u new\n", lab::count<int>(questions, threads, 2 * 42), threads);
+  std::printf("answers: %llu of %u new\n", lab::count<int>(answers, threads, 4 * 42), threads);
 
   CHECK(cudaFree(read));
   for (CUdeviceptr address : {a, b}) {
