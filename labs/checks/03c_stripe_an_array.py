@@ -19,7 +19,7 @@ ELSEWHERE = {"gpus": 2}, {"gpus": 5, "machine": "coarse_memory"}, {"gpus": draw.
 OUTPUT = "one kernel read the array from end to end: all are 7\n"
 HINTS = [
     "An allocation is mapped whole, or not at all. How many allocations do the stripes need?",
-    "Take 2, 3 and 1 for the room of three GPUs, and write down whose each stripe is. What is left in `room` after "
+    "Take 3, 0, 1 and 2 for the room of four GPUs, and write down whose each stripe is. What is left in `room` after "
     "each of them?",
     "Release each handle right after its mapping: the mapping holds the memory.",
     "cuMemSetAccess takes whole mappings and an array of descriptors. One that says CU_MEM_ACCESS_FLAGS_PROT_READ for "
@@ -71,19 +71,23 @@ def striped(run):
 def must_have(run, is_right, wanted):
     """At each kernel of main is_right(right, is_owner) holds for each GPU and stripe."""
     array_at_first_kernel(run)  # there is one
-    granted = {}  # by mapping, and by mapping and GPU: the call that said so last
+    most, granted = {}, {}  # by mapping, and by mapping and GPU: the call that said so last
     for call, machine in run.replay():
         mappings = machine.processes[call.pid].mappings
         for change in call.changes:
             if change["kind"] == "access":
                 mapping = mappings[number(change["address"])].number
                 granted[mapping] = granted[mapping, change["device"]] = call
+                most[mapping, change["device"]] = max(change["flags"], most.get((mapping, change["device"]), 0))
         for stripe, (_, mapping) in enumerate(sorted(mappings.items()) if call in run.launches else ()):
             owner = mapping.memory.device
             for gpu in sorted({*range(run.options["gpus"]), *mapping.access}):
                 if not is_right(right := mapping.access.get(gpu, 0), gpu == owner):
                     by = granted.get((mapping.number, gpu)) or granted.get(mapping.number) or call
-                    raise by.wrong(wanted, f"{place_of(gpu)} {RIGHTS[right]} stripe {stripe}, which is of GPU {owner}")
+                    happened = f"{place_of(gpu)} {RIGHTS[right]} stripe {stripe}, which is of GPU {owner}"
+                    if right < most.get((mapping.number, gpu), 0):
+                        happened += "; an earlier call had granted more, and this one has replaced it"
+                    raise by.wrong(wanted, happened)
 
 
 @check("every GPU may read every stripe when the kernels run", page="#3-let-the-reader-in", kept=True)

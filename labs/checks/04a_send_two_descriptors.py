@@ -30,8 +30,13 @@ MAINS = (
     },
     {
         "prints": "",
-        "words": "with room for one descriptor more in the importer's table",
+        "words": "where the importer has one free descriptor and no more",
         "changes": {RECEIVE: FILL + RECEIVE + GO_ON},
+    },
+    {
+        "prints": "",
+        "words": "where the importer has no free descriptor",
+        "changes": {RECEIVE: FILL.replace(" close(last);", "") + RECEIVE + GO_ON},
     },
 )
 PAGE = "04_ipc_fd/README.md#2-send-it"
@@ -47,8 +52,8 @@ HINTS = [
     "of the sender's buffer and of the receiver's?",
     "With too little room in msg_controllen, or no free descriptor, those that do not fit are lost, and recvmsg "
     "succeeds: MSG_CTRUNC in msg_flags tells of it, and so does cmsg_len.",
-    "The bytes that iovec names may be any: what has the importer to know of each memory, and how many bytes does "
-    "recvmsg answer then? One reservation has room for both. Where in it does the second begin?",
+    "The bytes that iovec names may be any. What must the importer know of each memory, and how many bytes does "
+    "recvmsg return then? One reservation has room for both. Where in it does the second begin?",
     "Which GPUs may use the importer's mappings? They are new, and the exporter's access does not come with them.",
     "close(fd): in the exporter when both are sent, in the importer when both are imported. An open descriptor holds "
     "the memory as a handle does.",
@@ -96,10 +101,13 @@ def what_was_imported(run, call):
     for its in closes(run, call.pid, fd):
         if its.index < call.index:
             return f"it imported {fd}, a descriptor that it had closed before, in line {its.line}"
+    told = run.runner.run(run.options | {"adversarial_timing": True})  # then messages are, too
+    sent = [fds for message in told.calls("send") if (fds := message.arguments["fds"])]
+    for other in {*sum(sent, [])} - {number for _, number in exported(told)}:
+        return f"the exporter sent {other}, which is no memory that it has exported: what stands in CMSG_DATA?"
     if fd in [fd for _, fd in exported(run)]:
         return f"it imported {fd}, a number that means no memory in its process"
-    told = run.runner.run(run.options | {"adversarial_timing": True})  # then messages are, too
-    if 1 in [len(message.arguments["fds"]) for message in told.calls("send")]:
+    if 1 in map(len, sent):
         return "a message carried 1 descriptor, and this is the second: cmsg_len of its sender says how many travel"
     return f"it imported {fd}: no descriptor was sent beside the message, or none was taken from it"
 
@@ -205,7 +213,7 @@ def sent(run):
 def answers(run):
     run.must_look_at_answers()
     wanted = "if a message cannot be sent, or not both descriptors come, the program tells of it and ends with status 1"
-    for main in 2, 3:
+    for main in 2, 3, 4:
         other = run.runner.run(run.options | {"main": main})
         exporter = other.must_call(EXPORT, "the program gets there")[0].pid
         for end in other.calls("exit"):

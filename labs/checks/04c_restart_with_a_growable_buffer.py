@@ -92,8 +92,9 @@ def side_by_side(run):
         imports = run.calls(IMPORT)[-1]
         wanted = f"chunks 0 to {run.main.old - 1} of the old server lie side by side when the first kernel runs"
         raise imports.wrong(wanted, f"these do, in the order of the addresses: {', '.join(map(str, found)) or 'none'}")
-    for _ in run.work():
-        pass
+    for kernel, _, mappings in run.work():
+        if any(mapping.access.get(0) != 3 for mapping in mappings):
+            raise kernel.launch.wrong("GPU 0 may read and write each chunk", "GPU 0 may only read one")
 
 
 @check("the new server creates what it grows by, and no more", points=2)

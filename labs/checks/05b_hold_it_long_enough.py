@@ -92,7 +92,7 @@ def must_hold(run, which):
         by_others = "and nobody held it any more"
         if is_held:
             by_others = "and only the first importer still held it: nobody promises that a name works then"
-        raise call.wrong(wanted, f"{call.name} came before this import, {by_others}")
+        raise call.wrong(wanted, f"{call.name} came before the {PROCESSES[which]}'s import, {by_others}")
 
 
 def processes(run):

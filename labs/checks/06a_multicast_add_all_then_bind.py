@@ -8,13 +8,14 @@ TITLE = "Add all, then bind"
 MINUTES = 15
 draw = drawn("06a")
 N = draw.randrange(1100001, 3000000, 2)  # integers, no multiple of a granule
-MAINS = {"n": 1100000}, {"n": N, "changes": {"n = 1100000": f"n = {N}"}}
+WHOLE = draw.randrange(4, 20, 4) << 20  # and one of each
+MAINS = {"n": 1100000}, *({"n": n, "changes": {"n = 1100000": f"n = {n}"}} for n in (N, WHOLE))
 PAGE = "06_multicast/README.md#1-add-every-gpu-then-bind"
 GPUS = 2
 ELSEWHERE = (
     {"gpus": 3, "machine": "coarse_multicast"},
     {"gpus": 5, "machine": "granules_of_16_mib"},
-    {"gpus": draw.randrange(13, 17)},
+    {"gpus": draw.randrange(17, 19)},
 )
 ARCHITECTURE = 90
 OUTPUT = "object 1: every GPU has it\nobject 2: every GPU has it\n"

@@ -27,6 +27,11 @@ AFTER_FAILURE = (  # what may follow a failure: giving back, and what belongs to
 )
 NOT_LOOKED_AT = "Query", "LastError", "ErrorString", "ErrorName"  # ends of names: their answers are no failures
 NO_ANSWER = "cudaLaunch", "cuLaunch"  # <<<>>> answers nothing
+ERRORS = (
+    "OUT_OF_MEMORY INVALID_VALUE NOT_SUPPORTED ALREADY_MAPPED ILLEGAL_STATE SYSTEM_NOT_READY OPERATING_SYSTEM UNKNOWN"
+)
+ERRORS = tuple(f"CUDA_ERROR_{name}" for name in ERRORS.split())
+ERRORS_OF_RUNTIME = "cudaErrorUnknown", "cudaErrorMemoryAllocation", "cudaErrorInvalidValue", "cudaErrorNotSupported"
 SAYS_FAILED = {
     0: False,
     77: False,
@@ -45,8 +50,8 @@ OF_OPTIONS = {  # what is said of a run with them
     "machine": "machine {}",
     "memory": "with {} of memory each",
     "strict": "with --strict",
-    "slow_importer": "where an import is slow and no sleep takes time",
-    "adversarial_timing": "where no sleep takes time and a descriptor has other numbers",
+    "slow_importer": "where imports are slow and a sleep returns at once",
+    "adversarial_timing": "where a sleep returns at once and a descriptor has other numbers",
     "late_kernels": "with kernels that begin late",
     "fail": "with --fail {}",
 }
@@ -122,7 +127,7 @@ class Call:
     @property
     def is_count(self):
         """Whether it launches what counts for lab::count."""
-        return "lab::count_kernel" in self.arguments.get("func", "")
+        return re.match(r"(void )?lab::count_kernel\b", self.arguments.get("func", "")) is not None
 
     def repeats(self, other):
         """Whether it is the same call with the same arguments, whatever takes its outputs."""
@@ -334,7 +339,8 @@ class Run:
 
     def is_injected(self, call):
         """Whether it is the call that `fail` lets fail."""
-        return self.options.get("fail", "").partition("=")[0] in (f"{call.name}:{call.nth}", self.named(call))
+        fail = self.options.get("fail", "").partition("=")[0].replace("+", "")
+        return fail in (f"{call.name}:{call.nth}", self.named(call))
 
     def named(self, call):
         """A call as `vmmsim --fail` takes it."""
@@ -413,7 +419,7 @@ class Run:
         for calls in self.by_name_and_line().values():
             between = draw.sample(calls[1:-1], 1) if calls[2:] else []
             for call in {calls[0]: 0, **dict.fromkeys(between), calls[-1]: 0}:
-                self.must_end_at_failure(failure_of(self, call))
+                self.must_end_at_failure(failure_of(self, call, draw))
         others = [at for at, main in enumerate(self.program.mains) if at and not {"prints", "fail"} & {*main}]
         for at in draw.sample(others, min(1, len(others))):
             other, of_name = self.runner.run(self.options | {"main": at}), {}
@@ -422,7 +428,7 @@ class Run:
             for (name, _), calls in other.by_name_and_line().items():
                 of_name.setdefault(name, []).extend(calls)
             for calls in of_name.values():
-                other.must_end_at_failure(failure_of(other, draw.choice(calls)))
+                other.must_end_at_failure(failure_of(other, draw.choice(calls), draw))
 
     def by_name_and_line(self):
         """The student's calls of the driver that answer whether they failed."""
@@ -434,11 +440,12 @@ class Run:
 
     def must_end_at_failure(self, fail, says=""):
         """After the call that is made to fail it gives back at most, tells of it in these words, and ends with a status
-        that is neither 0 nor 77, or by an exception. Or it makes this call once more, and does all that is to be done.
+        that is neither 0 nor 77, or by an exception. Or it makes this call once more, does all that is to be done, and
+        does as above where the call fails from then on.
         """
         self.must_be_through()
         run = self.runner.run(self.options | {"fail": fail, "adversarial_timing": False})  # as nothing is waited for
-        failed = next((call for call in run.all if run.is_injected(call)), None)
+        failed, is_for_ever = next((call for call in run.all if run.is_injected(call)), None), "+" in fail
         if not failed:
             wanted = "the program makes the same calls in each run"
             raise run.stopped() or self.wrong(wanted, f"it did not call {fail.partition(':')[0]} as often as before")
@@ -446,12 +453,22 @@ class Run:
             f"if {failed.name} answers {failed.result}, the program tells of it and ends with status 1, as by CHECK"
         )
         for call in run.all[failed.index + 1 :]:
-            if call.pid != failed.pid or not call.line or call.in_part and call.name.endswith("MemGetInfo"):
+            if (
+                call.traced["thread"] != failed.traced["thread"]
+                or not call.line
+                or call.in_part
+                and call.name.endswith("MemGetInfo")
+            ):
+                continue
+            if call.repeats(failed) and is_for_ever:
                 continue
             if call.repeats(failed) and run.is_right() and run.stdout == self.stdout:
-                return self.must_give_up(failed.name)
+                nth = f":{failed.nth}"  # who asks once more gives up if it is in vain
+                return self.must_end_at_failure(fail.replace(nth, f"{nth}+", 1), says)
             if not call.name.startswith(AFTER_FAILURE):
                 raise failed.wrong(wanted, f"its answer was not looked at before line {call.line} calls {call.name}")
+        if is_for_ever and run.ended.why:
+            raise failed.wrong(f"where {failed.name} is refused again and again, it ends", "it did not end by itself")
         ends = [call.argument("status") for call in run.calls("exit") if call.pid == failed.pid]
         status = ends[0] if ends else run.ended.status  # of its process, whatever main makes of that
         status = -status + 128 if status < 0 else status
@@ -465,13 +482,6 @@ class Run:
         later = next((call for call in its if call.name in told), None)
         if later and failed.name not in told and failed.result not in told:
             raise failed.wrong(wanted, f"what it tells of is {later.name} in line {later.line}, which fails after it")
-
-    def must_give_up(self, name):
-        """What repeats a call ends where it is refused each time, as cuMemCreate is if there is no memory."""
-        run = self.runner.run(self.options | {"memory": "2MiB"}) if name == "cuMemCreate" else self
-        if run.ended.why:
-            refused = next((call for call in run.all if call.name == name and not call.succeeded), run)
-            raise refused.wrong(f"where {name} is refused again and again, it ends", "it did not end by itself")
 
     def is_right(self):
         """Whether it ends as it should, and gives all back."""
@@ -500,9 +510,9 @@ class Followed(Machine):
             super().line(line)
 
 
-def failure_of(run, call):
-    """What lets this call fail, as `vmmsim --fail` takes it."""
-    return f"{run.named(call)}={'cudaErrorUnknown' if call.name.startswith('cuda') else 'CUDA_ERROR_UNKNOWN'}"
+def failure_of(run, call, draw):
+    """What lets this call fail by an error that is drawn, as `vmmsim --fail` takes it."""
+    return f"{run.named(call)}={draw.choice(ERRORS_OF_RUNTIME if call.name.startswith('cuda') else ERRORS)}"
 
 
 def memory_under(machine, pid, address):

@@ -178,6 +178,15 @@ def end_with_all(process):
         raise CannotJudge("\n".join(left))
 
 
+def replaced(file):
+    """A function of the system's libraries that a program defines, so that all would call that; or ""."""
+    done = subprocess.run(["nm", "--defined-only", "-g", "-P", file], capture_output=True, text=True, check=True)
+    kinds = {name: kind for name, kind, *_ in map(str.split, done.stdout.splitlines())}
+    libraries = [ctypes.CDLL(name) for name in ("libc.so.6", "libstdc++.so.6")]
+    own = [name for name, kind in kinds.items() if kind in "TWi" and not name.startswith("_Z")]
+    return next((name for name in own if any(hasattr(library, name) for library in libraries)), "")
+
+
 class Program:
     """A student's parts in the judge's own program, built in a directory of its own that goes at the end of `with`.
 
@@ -248,6 +257,11 @@ class Program:
         text = done.stderr + done.stdout
         if done.why:
             text = f"the compiler was ended: {done.why}\n{text[:4000]}"
+        if not done.status and not done.why and (its := replaced(self.file)):
+            return (
+                False,
+                f"{code.name}(1): error: it defines {its}, a function of the system, which the simulator calls\n",
+            )
         return not done.status and not done.why, self.at_lines_of_file(self.shown(text))
 
     def at_lines_of_file(self, text):

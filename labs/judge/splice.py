@@ -73,7 +73,7 @@ def must_be_whole(lines, first):
         count = 1
         if its[0].text == "#" and its[0].starts_line:
             count = next((at for at, it in enumerate(its) if it.logical != its[0].logical), len(its))
-            look_at_directive(its[:count], text, first)
+            told += look_at_directive(its[:count], text, first)
         elif its[0].kind != "COMMENT":
             look_at(its, text, first)
             told += [assembly(its, first)] if its[0].text in ASM else []
@@ -114,36 +114,37 @@ def must_be_closed(opened, where):
 PLAINLY = "other signs for brackets and # have no place here: write it plainly"
 WHY_ODD = {
     **dict.fromkeys(("<%", "%>", "<:", ":>", "%:"), PLAINLY),
-    "##": "no ## here: it makes signs that cannot be seen",
+    **dict.fromkeys(("##", "__CONCAT"), "no ## here: it makes signs that cannot be seen"),
     "_Pragma": "no _Pragma here: a macro keeps its meaning",
     **{
         f"{kind} check": "check is the starter's" for kind in ("namespace", "struct", "class", "union", "enum", "using")
     },
     **dict.fromkeys(
-        ("getenv", "secure_getenv", "environ", "__PRETTY_FUNCTION__"), "what it is to do is the same in each run"
+        ("getenv", "secure_getenv", "environ", "__environ", "__PRETTY_FUNCTION__", "__COUNTER__", "typeid"),
+        "what it is to do is the same in each run",
     ),
-    'extern "C"': "no function of the system has another meaning: write it without",
+    "extern": "no function of the system has another meaning: write it without extern",
 }
 
 
 def look_at_directive(its, text, first):
-    """What a directive in a part may not be."""
+    """What a directive in a part may not be; and what it says to the assembler."""
     line, name = first + its[0].line, its[1].text if its[1:] else ""
     words = text[its[0].begin : its[-1].end]
     if any(it.more_lines for it in its):
         raise NotWhole(line, "a directive must end in its line, with its comment")
-    if name not in ALLOWED or name == "pragma" and "macro" in words:
+    if name not in ALLOWED or name == "pragma" and re.search("macro|weak|extname", words):
         why = "what is judged has all its lines, with their numbers, and macros keep their meaning"
         raise NotWhole(line, f"no #{name} here: {why}")
     if name == "include" and not INCLUDE.match(words):
         raise NotWhole(line, "what a file of your own says is not looked at: write it here")
-    opened = []
+    opened, told = [], []
     for at in range(1, len(its) if name != "include" else 0):
         look_at(its[at:], text, first)
-        if its[at].text in ASM:
-            assembly(its[at:], first)
+        told += [assembly(its[at:], first)] if its[at].text in ASM else []
         take_bracket(opened, its[at], first, "directive")
     must_be_closed(opened, "directive")
+    return told
 
 
 # --- What a part says to the assembler

@@ -71,8 +71,11 @@ Registers registers_of(pid_t thread) {
   ptrace(PTRACE_GETREGSET, thread, NT_PRSTATUS, &room);
   uint64_t caller = 0;
   read_memory(thread, user.rsp, &caller, sizeof caller);
-  return {user.rip - 1,  caller, {user.rdi, user.rsi, user.rdx},
-          user.orig_rax, {user.rdi, user.rsi, user.rdx, user.r10, user.r8}};
+  return {user.rip - 1,
+          caller,
+          {user.rdi, user.rsi, user.rdx},
+          user.orig_rax,
+          {user.rdi, user.rsi, user.rdx, user.r10, user.r8}};
 }
 void pass_trap(pid_t) {}
 #else
@@ -177,6 +180,7 @@ struct Failure {  // as in Options
   char call[64];
   uint64_t number;
   int32_t process, error;
+  uint64_t later;
 };
 const off_t of_counters = 16, of_failure = of_counters + 8;
 using Frames = std::map<uint64_t, uint64_t>;  // of all GPUs: what is written there, in 64 bits
@@ -209,8 +213,7 @@ uint64_t sum_of(const Gpu& gpu, off_t begin, off_t end) {
     for (const uint64_t* word = gpu.memory + next / 8; word < gpu.memory + at / 8; word += rows)
       for (ptrdiff_t row = 0; row < rows; ++row) sums_of_sums[row] += sums[row] += word[row];
   }
-  for (ptrdiff_t row = 0; row < rows; ++row)
-    all = (all + sums[row]) * 0x9e3779b97f4a7c15 + sums_of_sums[row] * 3;
+  for (ptrdiff_t row = 0; row < rows; ++row) all = (all + sums[row]) * 0x9e3779b97f4a7c15 + sums_of_sums[row] * 3;
   return all;
 }
 
@@ -351,7 +354,7 @@ void let_fail(pid_t thread, const std::string& call) {
   auto& all = failure.processes;
   if (std::find(all.begin(), all.end(), process) == all.end()) all.push_back(process);
   if (told.process && (size_t(told.process) > all.size() || all[size_t(told.process) - 1] != process)) return;
-  if (call != told.call || ++failure.count != told.number) return;
+  if (call != told.call || ++failure.count < told.number || (failure.count > told.number && !told.later)) return;
   told.number = 1;         // the next of this name ...
   told.process = -thread;  // ... that this thread makes
   std::memcpy(machine.constants + of_failure, &told, sizeof told);

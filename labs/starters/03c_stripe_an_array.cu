@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 03c: Stripe an array
 //
-// Now each GPU's room is one large allocation, and every GPU may write everywhere. Make it stripes, of which each GPU
-// writes only its own:
-// - a stripe is one granule; the GPUs take turns, and a GPU without room is passed over: with room for 3, 0 and 1 the
-//   stripes lie on the GPUs 0, 2, 0, 0
+// Now each GPU's room is one large allocation, and every GPU may write everywhere. Cut it into stripes, of which each
+// GPU may write only its own:
+// - a stripe is one granule, and the next one goes to the next GPU after the last stripe's that still has room: with
+//   room for 3, 0, 1 and 2 they lie on the GPUs 0, 2, 3, 0, 3, 0
 // - every GPU may read every stripe; each may write only the stripes of its own memory
 // - look at each answer with CHECK
 // Read 03_multi_gpu/README.md#1-lay-the-table-across-the-gpus and #3-let-the-reader-in.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Lab 05b: Hold it long enough
 //
-// The first importer passes a copy of the fabric handle on to a second one. Nobody counts copies, and nobody promises
-// that a name still works when an importer alone holds the memory. At present the exporter waits for nobody; mend that.
-// There are two sockets, so the exporter hears from the first importer only:
-//   exporter  to_first <-> to_exporter  first importer  to_second <-> to_first  second importer
+// The first importer passes a copy of the fabric handle on to a second one. Nobody counts copies, and a name may stop
+// working once the exporter has released the memory, even if the first importer still holds it. At present the exporter
+// waits for nobody; mend that. It hears from the first importer only, for each process has these sockets:
+//   exporter: to_first      first importer: to_exporter, to_second      second importer: to_first
 // - the exporter holds the memory until both have imported it, however slow either of them is
 // - look at what each call, each read and each write returns; read returns 0 when the other process has ended
 // Read 05_fabric/README.md#2-send-its-name. With a channel, this lab has run on simulated GPUs only.

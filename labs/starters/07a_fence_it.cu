@@ -8,7 +8,7 @@
 // The three functions between the steps are empty, and the threads read old values. What does each of the three need: a
 // barrier, an alias fence, both, or nothing?
 // - every thread reads new values, and not by luck
-// - as few alias fences run as are right
+// - as few alias fences as possible run
 // - nothing but the three functions changes
 // Read 07_aliasing/README.md#5-put-a-fence-between.
 #include <cuda/ptx>

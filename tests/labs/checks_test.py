@@ -169,6 +169,8 @@ def test_a_leak_costs_its_own_check(verdict):
         ("CHECK(cuMemRetainAllocationHandle(&handle, nullptr));\n" + RELEASE, "before line 17 calls cuMemRet"),
         (f"{RELEASE}std::puts(\"again\");", "ended with status 0"),
         (f"{RELEASE}return lab::end();", ""),
+        ("if (cuMemRelease(handle)) return lab::end();\n", "ended with status 0"),
+        ("while (cuMemRelease(handle))\n  continue;\n", "it did not end by itself"),
         (f"{RELEASE}return 0;", "ended with status 0"),
     ],
 )
@@ -424,6 +426,9 @@ MARK = "// >>> your part: make the memory"
         ("#define OPEN {\n}", "has no end in this directive"),
         ("#define GLUE(a, b) a##b", "no ## here"),
         ('extern /* */ "C" long write(int, const void*, size_t);', "no function of the system has another meaning"),
+        ("#pragma weak write = mine", "no #pragma here"),
+        ("int __CONCAT(ex, tern);", "no ## here"),
+        ("struct Mine {};\nconst char* name = typeid(Mine).name();", "what it is to do is the same in each run"),
         ("int a = 0; <% int b = 0; %>", "write it plainly"),
         ('auto text = R"x(\n)y";', "this comment, text or sign has no end"),
         ("int a = 0; %: if", "write it plainly"),
@@ -464,6 +469,16 @@ def test_a_part_is_whole(lines, words):
         spliced(STARTER, text, "a.cu", ({},))
     first = SOLUTION[: SOLUTION.index(MARK)].count("\n") + 2
     assert refused.value.line - first < 1 + lines.count("\n")
+
+
+def test_a_function_of_the_system_stays(tmp_path):
+    """Whatever a part writes for it; the simulator calls it, too."""
+    source = tmp_path / "program.cu"
+    source.write_text(f'extern "C" int usleep(unsigned) {{ return 0; }}\n{BEFORE}return lab::end();\n}}\n')
+    with Program(source) as its:
+        built, said = its.build()
+    assert not built
+    assert "it defines usleep, a function of the system" in said
 
 
 def test_a_part_ends_with_its_last_line():

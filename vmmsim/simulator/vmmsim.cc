@@ -130,7 +130,7 @@ memory::Machine read_machine(const std::string& name) {
   }
 }
 
-// CALL:N=ERROR or CALL:N@K=ERROR. The calls are those that the libraries show, the errors those of CUDA's headers.
+// CALL:N=ERROR, CALL:N+=ERROR, CALL:N@K=ERROR or CALL:N+@K=ERROR. The calls are those that the libraries show, the errors those of CUDA's headers.
 void read_fail(const std::string& text, memory::Options* options) {
   static const std::map<std::string, int> errors = {
 #include "errors.inc"
@@ -144,7 +144,10 @@ void read_fail(const std::string& text, memory::Options* options) {
   call.copy(options->fail_call, sizeof options->fail_call - 1);
   const std::string which = text.substr(colon + 1, equals - colon - 1);
   const size_t at = which.find('@');
-  options->fail_number = number(which.substr(0, at), 1, 1 << 30);
+  std::string nth = which.substr(0, at);
+  options->fail_later = nth.ends_with('+');
+  if (options->fail_later) nth.pop_back();
+  options->fail_number = number(nth, 1, 1 << 30);
   if (at != which.npos) options->fail_process = static_cast<int>(number(which.substr(at + 1), 1, 1 << 30));
   const auto known = errors.find(error);
   if (known == errors.end() && error.find_first_not_of("0123456789") != error.npos)

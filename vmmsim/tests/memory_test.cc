@@ -647,6 +647,11 @@ ROLE(crowd) {
   receive(3, 'g');
 }
 
+CASE(failing_for_ever,
+     [](Machine&, Options& o) { std::strcpy(o.fail_call, "cuMemCreate"), o.fail_number = 2, o.fail_later = 1; }) {
+  EXPECT(!count_for_fail("cuMemCreate") && count_for_fail("cuMemCreate") && count_for_fail("cuMemCreate"));
+}
+
 void lack_most(Machine& m, Options& o) {
   m.fd_handles = m.fabric_handles = m.multicast = m.compression = m.rdma = m.peer_access = false;
   std::strcpy(o.fail_call, "cuMemCreate"), o.fail_number = 2;
@@ -665,7 +670,7 @@ CASE(lacking, lack_most) {
   const uint64_t a = map_new(page);
   REFUSED(CUDA_ERROR_INVALID_DEVICE, "cannot reach", (open_to(a, page, {access_of(1)}), 0));
   EXPECT(count_for_fail("cuMemMap") == false && count_for_fail("cuMemCreate") == false &&
-         count_for_fail("cuMemCreate") == true);
+         count_for_fail("cuMemCreate") == true && count_for_fail("cuMemCreate") == false);
   set_visible({1});
   EXPECT(wait_for(start("blind").process) == 0);
 }

@@ -80,6 +80,7 @@ class TestVmmsim(VmmsimCase):
             ["--fail", "cuInit=999"],
             ["--fail", "cuInit:0=999"],
             ["--fail", "cuInit:x=999"],
+            ["--fail", "cuInit:+=999"],
             ["--fail", "cuInit:1=CUDA_ERROR_NO_SUCH"],
             ["--fail", "cuInit:1=0"],
             ["--fail", "cuInit:1="],

@@ -196,7 +196,9 @@ int nth_process() {
 bool count_for_fail(const char* call) {
   const int process = nth_process(), wanted = options().fail_process;
   const bool is_wanted = !wanted || wanted == process || (wanted < 0 && wanted == -int(syscall(SYS_gettid)));
-  return is_wanted && !std::strcmp(call, options().fail_call) && ++ledger().calls == options().fail_number;
+  if (!is_wanted || std::strcmp(call, options().fail_call)) return false;
+  const uint64_t number = ++ledger().calls;
+  return number == options().fail_number || (options().fail_later && number > options().fail_number);
 }
 
 void note_work(bool begins) { ++(begins ? ledger().work_begun : ledger().work_ended); }

@@ -7,10 +7,11 @@ namespace memory {
 
 // Plain data: it lies in memory that processes share.
 struct Options {
-  char fail_call[64] = "";  // --fail CALL:N@K=ERROR; empty: none
+  char fail_call[64] = "";  // --fail CALL:N+@K=ERROR; empty: none
   uint64_t fail_number = 0;
-  int fail_process = 0;  // 0: of all processes together; negative: of this thread alone
-  int fail_error = 0;    // the CUresult or cudaError_t
+  int fail_process = 0;     // 0: of all processes together; negative: of this thread alone
+  int fail_error = 0;       // the CUresult or cudaError_t
+  uint64_t fail_later = 0;  // 1: each from the Nth on
   bool explain = false, leaks = false, trace = false;
   bool strict = false;              // an ordinary access to a multicast address is a fault
   bool adversarial_timing = false;  // sleeps and time limits are over at once, processes end late, descriptors differ
