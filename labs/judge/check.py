@@ -27,11 +27,8 @@ AFTER_FAILURE = (  # what may follow a failure: giving back, and what belongs to
 )
 NOT_LOOKED_AT = "Query", "LastError", "ErrorString", "ErrorName"  # ends of names: their answers are no failures
 NO_ANSWER = "cudaLaunch", "cuLaunch"  # <<<>>> answers nothing
-ERRORS = (
-    "OUT_OF_MEMORY INVALID_VALUE NOT_SUPPORTED ALREADY_MAPPED ILLEGAL_STATE SYSTEM_NOT_READY OPERATING_SYSTEM UNKNOWN"
-)
-ERRORS = tuple(f"CUDA_ERROR_{name}" for name in ERRORS.split())
-ERRORS_OF_RUNTIME = "cudaErrorUnknown", "cudaErrorMemoryAllocation", "cudaErrorInvalidValue", "cudaErrorNotSupported"
+ERRORS = "OUT_OF_MEMORY INVALID_VALUE NOT_SUPPORTED ALREADY_MAPPED ILLEGAL_STATE SYSTEM_NOT_READY UNKNOWN".split()
+ERRORS_OF_RUNTIME = "MemoryAllocation InvalidValue NotSupported Unknown".split()
 SAYS_FAILED = {
     0: False,
     77: False,
@@ -453,14 +450,9 @@ class Run:
             f"if {failed.name} answers {failed.result}, the program tells of it and ends with status 1, as by CHECK"
         )
         for call in run.all[failed.index + 1 :]:
-            if (
-                call.traced["thread"] != failed.traced["thread"]
-                or not call.line
-                or call.in_part
-                and call.name.endswith("MemGetInfo")
-            ):
-                continue
-            if call.repeats(failed) and is_for_ever:
+            is_other = call.traced["thread"] != failed.traced["thread"] or not call.line
+            is_question = call.in_part and call.name.endswith("MemGetInfo")
+            if is_other or is_question or call.repeats(failed) and is_for_ever:
                 continue
             if call.repeats(failed) and run.is_right() and run.stdout == self.stdout:
                 nth = f":{failed.nth}"  # who asks once more gives up if it is in vain
@@ -512,7 +504,9 @@ class Followed(Machine):
 
 def failure_of(run, call, draw):
     """What lets this call fail by an error that is drawn, as `vmmsim --fail` takes it."""
-    return f"{run.named(call)}={draw.choice(ERRORS_OF_RUNTIME if call.name.startswith('cuda') else ERRORS)}"
+    is_of_runtime = call.name.startswith("cuda")
+    error = f"cudaError{draw.choice(ERRORS_OF_RUNTIME)}" if is_of_runtime else f"CUDA_ERROR_{draw.choice(ERRORS)}"
+    return f"{run.named(call)}={error}"
 
 
 def memory_under(machine, pid, address):

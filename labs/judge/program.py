@@ -258,10 +258,8 @@ class Program:
         if done.why:
             text = f"the compiler was ended: {done.why}\n{text[:4000]}"
         if not done.status and not done.why and (its := replaced(self.file)):
-            return (
-                False,
-                f"{code.name}(1): error: it defines {its}, a function of the system, which the simulator calls\n",
-            )
+            words = f"it defines {its}, a function of the system, which the simulator calls"
+            return False, f"{code.name}(1): error: {words}\n"
         return not done.status and not done.why, self.at_lines_of_file(self.shown(text))
 
     def at_lines_of_file(self, text):

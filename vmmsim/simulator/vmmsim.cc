@@ -130,7 +130,8 @@ memory::Machine read_machine(const std::string& name) {
   }
 }
 
-// CALL:N=ERROR, CALL:N+=ERROR, CALL:N@K=ERROR or CALL:N+@K=ERROR. The calls are those that the libraries show, the errors those of CUDA's headers.
+// CALL:N=ERROR, CALL:N+=ERROR, CALL:N@K=ERROR or CALL:N+@K=ERROR. The calls are those that the libraries show, the
+// errors those of CUDA's headers.
 void read_fail(const std::string& text, memory::Options* options) {
   static const std::map<std::string, int> errors = {
 #include "errors.inc"
