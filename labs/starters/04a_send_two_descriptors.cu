@@ -5,8 +5,8 @@
 // - one message carries both descriptors as SCM_RIGHTS, and the two sizes as its bytes: no descriptor tells its size
 // - the importer maps both whole, side by side in one reservation, in the same order, and GPU 0 has access
 // - no descriptor is left open: the exporter closes them as soon as they are sent, the importer when it has imported
-// - check the result of each call of CUDA, of sendmsg and of recvmsg, which may succeed although a descriptor was lost on
-//   the way: detect that, and end with status 1
+// - check the result of each call of CUDA, of sendmsg and of recvmsg, which may succeed although a descriptor was lost:
+//   detect that, and end with status 1
 // Read 04_ipc_fd/README.md#2-send-it.
 #include <sys/wait.h>
 #include "../descriptor.h"
