@@ -28,8 +28,8 @@ from labs.judge.verdict import Judge, all_labs, judge
 from tests.changes import places
 
 LIMIT = 60  # seconds, for machines that have other work
-# Of ten answers that are wrong by the same check the first is judged, and of the right ones the solution alone with each
-# call failing. All is the matrix's.
+# Of the answers that are wrong by the same check the first is judged, and of the right ones the solution alone with
+# each call failing. All is the matrix's.
 ALL = os.environ.get("LABS_ALL") == "1"
 LABS = all_labs()
 STARTER, ENDS_AT_ONCE = -2, -1  # among the texts of AllAnswers
