@@ -55,7 +55,8 @@ def copy_checkout(to):
 def copy_vmmsim(to):
     """What the set-up and the build have made of it, into this checkout."""
     (to / "vmmsim").mkdir(exist_ok=True)
-    shutil.copy(ROOT / "vmmsim" / "setup.sh", to / "vmmsim")
+    for file in ("setup.sh", *(ROOT / "vmmsim").glob("requirements-*.txt")):
+        shutil.copy(ROOT / "vmmsim" / file, to / "vmmsim")
     without = shutil.ignore_patterns("libvmm_recorder.so")  # as where no CUPTI was
     shutil.copytree(PACKAGE, to / "build/vmmsim/installed/vmmsim", ignore=without)
     (to / "build/bin").mkdir(exist_ok=True)
