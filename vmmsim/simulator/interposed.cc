@@ -88,7 +88,7 @@ Seen seen() { return is_read ? once : read_variable(); }
 #define REPLACED(list)                                                                                           \
   list(fopen) list(fopen64) list(glob) list(sleep) list(usleep) list(nanosleep) list(clock_nanosleep) list(poll) \
       list(ppoll) list(select) list(pselect) list(epoll_wait) list(setsockopt) list(sendmsg) list(sendmmsg)      \
-          list(alarm) list(setitimer) list(wait4) list(waitid) list(kill) list(statx)
+          list(alarm) list(setitimer) list(wait4) list(waitid) list(statx)
 
 enum Replaced {
 #define NUMBER(name) number_of_##name,
@@ -497,13 +497,6 @@ int waitid(idtype_t which, id_t id, siginfo_t* about, int options) {
   const int result = NEXT(waitid)(which, id, about, options);
   if (const Watcher* const watching = watcher; watching && !result && options & WNOHANG && about && !about->si_pid)
     watching->asks();
-  return result;
-}
-
-// Signal 0 asks whether a process is there.
-int kill(pid_t process, int signal) noexcept {
-  const int result = NEXT(kill)(process, signal);
-  if (const Watcher* const watching = watcher; watching && !signal && !result) watching->asks();
   return result;
 }
 
