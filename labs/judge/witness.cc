@@ -59,9 +59,9 @@ bool read_memory(pid_t thread, uint64_t from, void* to, size_t size) {
   return process_vm_readv(thread, &here, 1, &there, 1, 0) == ssize_t(size);
 }
 
-// Of a stopped thread, at the beginning of a function; the arguments are those of a system call, at one of these.
+// Of a stopped thread, at the beginning of a function, which has three arguments at most, or of a system call.
 struct Registers {
-  uint64_t trap, caller, argument[3], number, of_system[5];
+  uint64_t trap, caller, number, argument[5];
 };
 #ifdef __x86_64__
 const uint32_t processor = AUDIT_ARCH_X86_64;
@@ -71,11 +71,7 @@ Registers registers_of(pid_t thread) {
   ptrace(PTRACE_GETREGSET, thread, NT_PRSTATUS, &room);
   uint64_t caller = 0;
   read_memory(thread, user.rsp, &caller, sizeof caller);
-  return {user.rip - 1,
-          caller,
-          {user.rdi, user.rsi, user.rdx},
-          user.orig_rax,
-          {user.rdi, user.rsi, user.rdx, user.r10, user.r8}};
+  return {user.rip - 1, caller, user.orig_rax, {user.rdi, user.rsi, user.rdx, user.r10, user.r8}};
 }
 void pass_trap(pid_t) {}
 #else
@@ -89,7 +85,7 @@ user_regs_struct user_registers_of(pid_t thread) {
 Registers registers_of(pid_t thread) {
   const user_regs_struct user = user_registers_of(thread);
   const auto& its = user.regs;
-  return {user.pc, its[30], {its[0], its[1], its[2]}, its[8], {its[0], its[1], its[2], its[3], its[4]}};
+  return {user.pc, its[30], its[8], {its[0], its[1], its[2], its[3], its[4]}};
 }
 void pass_trap(pid_t thread) {
   user_regs_struct user = user_registers_of(thread);
@@ -386,9 +382,9 @@ bool is_at_trap(pid_t thread) {
 // the loader puts a file's own code into its place.
 void guard_code(pid_t thread) {
   const Registers now = registers_of(thread);
-  const uint64_t first = now.of_system[0], last = first + now.of_system[1];
+  const uint64_t first = now.argument[0], last = first + now.argument[1];
   char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", thread, int(now.of_system[4]));
+  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", thread, int(now.argument[4]));
   const std::vector<Mapping>& known = known_mappings[thread];
   for (const Mapping& mapping : is_complete(known) ? known : read_mappings(thread)) {
     const bool is_own = now.number == SYS_mmap && has_link(path, files[size_t(mapping.file)]);

@@ -96,7 +96,8 @@ struct Ledger {
   int owners() const { return (machine.gpus + 1) * machine.nodes; }
   uint32_t* frames_of(int owner) { return next + uint64_t(owner) * gpu[0].frames; }
 };
-static_assert(offsetof(Ledger, options.fail_error) == 24 + 76 && offsetof(Ledger, lock) >= 4096);
+static_assert(offsetof(Ledger, options.fail_error) == 24 + 76 && offsetof(Ledger, options.fail_later) == 24 + 80 &&
+              offsetof(Ledger, lock) >= 4096);
 
 Ledger& ledger();            // joins the machine if this process has not yet
 int ledger_file();           // a descriptor of it, close-on-exec
