@@ -20,7 +20,7 @@ import tempfile
 import time
 
 from labs.judge import sandbox
-from labs.judge.splice import OF_STARTER, SELECT, NotWhole, parts, spliced
+from labs.judge.splice import MADE_GLOBAL, OF_STARTER, SELECT, NotWhole, parts, spliced
 from labs.judge.splice import program as program_of
 from vmmsim.processes import descendants, end_all, look_at, reap, turns_of, waits
 from vmmsim.programs import NotStarted, Output, end_with_session, started
@@ -263,7 +263,8 @@ class Program:
         return not done.status and not done.why, self.at_lines_of_file(self.shown(text))
 
     def at_lines_of_file(self, text):
-        """What the compiler says, with lines of the starter where the student has them."""
+        """What the compiler or the program says, with lines and names as the student has them."""
+        text = MADE_GLOBAL.sub("", text)
         return re.sub(r"(?<=[:( ])1\d{6}(?=[:)])", lambda line: str(self.place_of(int(line[0]))[0]), text)
 
     def place_of(self, line):

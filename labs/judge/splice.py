@@ -183,6 +183,7 @@ def assembly(its, first):
 # The starter's names that are global ones, whatever a part declares by the same name.
 CALLS = r"(?:cu(?:da)?[A-Z]\w*|close|dup2?|fork|kill|pipe|read|socketpair|waitpid|write)\("
 OF_EVERYBODY = re.compile(rf"(?<![\w:.>])(?=(?:lab|check|std)::|{CALLS})")
+MADE_GLOBAL = re.compile(rf"(?<!\w)::(?=(?:lab|check|std)::|{CALLS})")  # as they stand in what a program says
 
 
 def spliced(starter, text, name, mains):

@@ -378,6 +378,13 @@ def test_constants_are_changed_all_at_once():
     assert changed(["f(3, 5)"], {"3": "5", "5": "7"}) == ["f(5, 7)"]
 
 
+def test_what_is_said_has_the_students_names(tmp_path):
+    """A call that was made global is told as it stands in the file."""
+    (tmp_path / "a.cu").touch()
+    said = Program(tmp_path / "a.cu").at_lines_of_file("::read(1), CHECK(::cuMemMap(0)), mine::read(2), ::lab::count")
+    assert said == "read(1), CHECK(cuMemMap(0)), mine::read(2), lab::count"
+
+
 def test_the_starters_calls_are_the_systems():
     """Whatever a part declares by the same name; a member's is another."""
     told = [
